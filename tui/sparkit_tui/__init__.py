@@ -1,0 +1,1 @@
+"""The Textual screens of sparkit; imports sparkit, never the reverse."""
