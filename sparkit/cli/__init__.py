@@ -1,0 +1,1 @@
+"""The `sparkit` command: thin files, one a command, each exposing `command`, imported only when it is called."""
