@@ -1,0 +1,67 @@
+"""A key/value cache is one fixed tensor per layer, cut into slots; rollback is setting a length.
+
+Every request owns one slot. Rows past a slot's length are garbage that the next forward overwrites, so nothing is
+copied or cleared when drafts are rejected (design section 2). Not done here: deciding which slot a request gets.
+
+>>> cache = SlotCache.empty(num_layers=1, num_slots=2, num_kv_heads=1, max_len=8, head_dim=4)
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+@dataclass(slots=True)
+class SlotCache:
+    """Keys and values of every layer, with the number of valid positions in each slot."""
+
+    keys: list[Float[Tensor, "slots heads len dim"]]
+    values: list[Float[Tensor, "slots heads len dim"]]
+    lengths: list[int]
+
+    @classmethod
+    def empty(
+        cls,
+        num_layers: int,
+        num_slots: int,
+        num_kv_heads: int,
+        max_len: int,
+        head_dim: int,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> Self:
+        """Allocates zeros: a masked key must still be a finite number, since 0 * nan is nan."""
+        shape = (num_slots, num_kv_heads, max_len, head_dim)
+
+        def blank() -> list[Tensor]:
+            return [torch.zeros(shape, dtype=dtype, device=device) for _ in range(num_layers)]
+
+        return cls(blank(), blank(), [0] * num_slots)
+
+    @property
+    def num_slots(self) -> int:
+        """Slots available, used or not."""
+        return len(self.lengths)
+
+    @property
+    def max_len(self) -> int:
+        """Positions a slot can hold."""
+        return int(self.keys[0].shape[2])
+
+    def truncate(self, slot: int, length: int) -> None:
+        """Keeps the first `length` positions of a slot; what follows is rolled back.
+
+        Raises:
+            ValueError: if the slot holds fewer positions than asked to keep.
+        """
+        if not 0 <= length <= self.lengths[slot]:
+            raise ValueError(f"truncate(slot={slot}, length={length}): the slot holds {self.lengths[slot]} positions")
+        self.lengths[slot] = length
+
+    def clone(self) -> Self:
+        """An independent copy (snapshots)."""
+        return type(self)([k.clone() for k in self.keys], [v.clone() for v in self.values], list(self.lengths))
