@@ -14,7 +14,7 @@ tensor([1])
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -38,6 +38,7 @@ Until = Literal["all", "first_false", "last_true"]
 """Which coins matter: every one; those up to the first failure; those down to the first success from the end."""
 
 
+@runtime_checkable
 class Decisions(Protocol):
     """The decisions of one step, row r of everything belonging to request r."""
 
@@ -53,6 +54,7 @@ class Decisions(Protocol):
         ...
 
 
+@runtime_checkable
 class DecisionSource(Protocol):
     """Where decisions come from: hashes in production, every branch under proof."""
 

@@ -18,7 +18,7 @@ A scheduler in full:
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -48,6 +48,7 @@ class TargetOutput(NamedTuple):
     features: Float[Tensor, "B taps_d"]  # the tapped layers' outputs side by side, in `feature_layers` order
 
 
+@runtime_checkable
 class Target(Protocol):
     """The model whose distribution must be kept."""
 
@@ -109,6 +110,7 @@ class Anchors:
         return probs(logits, self.params, history)
 
 
+@runtime_checkable
 class Drafter(Protocol):
     """The cheap model that proposes a block."""
 
@@ -144,6 +146,7 @@ class Drafter(Protocol):
         ...
 
 
+@runtime_checkable
 class SerialHead(Protocol):
     """Adds a transition bias to a parallel backbone's logits [DSpark eq. 4]; gives an exact softmax at every step."""
 
@@ -170,6 +173,7 @@ class SerialHead(Protocol):
         ...
 
 
+@runtime_checkable
 class Confidence(Protocol):
     """P(x_k accepted given its prefix was), from what is known before x_k is drawn."""
 
@@ -189,6 +193,7 @@ class Confidence(Protocol):
         ...
 
 
+@runtime_checkable
 class Calibrator(Protocol):
     """Corrects raw confidences; non-decreasing at each position."""
 
@@ -212,6 +217,7 @@ class Calibrator(Protocol):
         ...
 
 
+@runtime_checkable
 class Scheduler(Protocol):
     """Picks verify_len of every request without looking past the cut (design section 2)."""
 
@@ -237,6 +243,7 @@ class Scheduler(Protocol):
         ...
 
 
+@runtime_checkable
 class Verifier(Protocol):
     """Accepts a prefix of the drafts and draws the next token."""
 
