@@ -74,7 +74,7 @@ def _mix(x: Int[Tensor, "*N"]) -> Int[Tensor, "*N"]:
     return x ^ ((x >> 31) & 0x1FFFFFFFF)
 
 
-def hash_address(*words: Int[Tensor, "*N"]) -> Int[Tensor, "*N"]:
+def hash_address(*words: Int[Tensor, "*#N"]) -> Int[Tensor, "..."]:
     """A 64-bit hash of the words, in order; they broadcast."""
     state = _mix(words[0])
     for word in words[1:]:

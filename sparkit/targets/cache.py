@@ -7,7 +7,6 @@ copied or cleared when drafts are rejected (design section 2). Not done here: de
 """
 
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 from jaxtyping import Float
@@ -33,7 +32,7 @@ class SlotCache:
         *,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
-    ) -> Self:
+    ) -> "SlotCache":
         """Allocates zeros: a masked key must still be a finite number, since 0 * nan is nan."""
         shape = (num_slots, num_kv_heads, max_len, head_dim)
 
@@ -62,6 +61,6 @@ class SlotCache:
             raise ValueError(f"truncate(slot={slot}, length={length}): the slot holds {self.lengths[slot]} positions")
         self.lengths[slot] = length
 
-    def clone(self) -> Self:
+    def clone(self) -> "SlotCache":
         """An independent copy (snapshots)."""
         return type(self)([k.clone() for k in self.keys], [v.clone() for v in self.values], list(self.lengths))
