@@ -40,7 +40,7 @@ format: $(STAMP) ## let ruff format and fix
 	$(BIN)/ruff format .
 
 docs: $(STAMP)   ## build the site strictly; every tutorial block is executed
-	OMP_NUM_THREADS=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 OMP_NUM_THREADS=1 $(BIN)/mkdocs build --strict --quiet
 
 serve-docs: $(STAMP)  ## the site at http://127.0.0.1:8000
 	$(BIN)/mkdocs serve

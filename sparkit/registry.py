@@ -4,12 +4,12 @@ One registry a kind of part (design, section 2: "registry only at the edge"). Pa
 built-in package of the kind, imported at first use; entry points of installed packages; the decorator itself.
 Engine code never sees a name: only `compose` does.
 
-    >>> greetings = Registry("greeting")
-    >>> @greetings.register("hello", summary="says hello")
-    ... def hello(times: int = 1) -> str:
-    ...     return "hello " * times
-    >>> greetings.create("hello", times=2)
-    'hello hello '
+>>> greetings = Registry("greeting")
+>>> @greetings.register("hello", summary="says hello")
+... def hello(times: int = 1) -> str:
+...     return "hello " * times
+>>> greetings.create("hello", times=2)
+'hello hello '
 """
 
 import difflib
