@@ -14,6 +14,7 @@ A scheduler in full:
 ...     def plan(self, survival, capacity, limits, memory):
 ...         return Plan(limits.ceiling.clamp(max=2)), memory
 ...     def observe(self, memory, rounds): return memory
+...     def observe_undrafted(self, memory, num_tokens, num_requests, seconds): return memory
 """
 
 from collections.abc import Sequence
@@ -239,7 +240,11 @@ class Scheduler(Protocol):
         ...
 
     def observe(self, memory: Any, rounds: Rounds) -> Any:
-        """The memory after one more step; undrafted steps are reported by `observe_undrafted` where it exists."""
+        """The memory after one more drafted step."""
+        ...
+
+    def observe_undrafted(self, memory: Any, num_tokens: int, num_requests: int, seconds: float) -> Any:
+        """The memory after a step that `drafts` refused; a scheduler that always drafts is never asked."""
         ...
 
 

@@ -4,7 +4,7 @@ Axes: R requests, gamma draft positions, V vocabulary, d hidden, r head rank, B 
 `Rounds` holds one step of the whole batch as tensors (what schedulers and calibrators learn from); `Round` is one
 request's part of it in plain Python values (what streams, traces, metrics and screens read).
 
-Nothing here computes.
+Nothing here computes beyond a row number.
 """
 
 from dataclasses import dataclass
@@ -42,6 +42,11 @@ class Plan:
     """How many drafts of each request go to the target."""
 
     verify_len: Int[Tensor, " R"]
+
+    @property
+    def first_row(self) -> Int[Tensor, " R"]:
+        """Where each request's 1 + verify_len rows begin in p_target."""
+        return (1 + self.verify_len).cumsum(0) - self.verify_len - 1
 
 
 @dataclass(frozen=True, slots=True)

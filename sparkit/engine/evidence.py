@@ -1,0 +1,76 @@
+"""What a verified round tells: soft labels for confidences, and the bits of the sequential audit.
+
+accept_rate c*_k = 1 - TV(p_draft^k, p_target^k) [DSpark eq. 8], known for k <= verify_len + 1, because the row after
+the cut judges one more position. Audit: s(v) = 1[p_draft(v) > p_target(v)], m = sum_v p_target(v) s(v); when the token
+y at a position follows p_target, s(y) has mean m (`sparkit.audit`).
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from sparkit.acceptance import rows_of
+from sparkit.rounds import Draft, Plan, TopTokens, Verdict
+from sparkit.sampling import residual
+
+
+class Evidence(NamedTuple):
+    """One row a request, one column a block position."""
+
+    p_draft: Float[Tensor, "R gamma"]  # at the proposed tokens
+    p_target: Float[Tensor, "R gamma"]  # at the proposed tokens; meaningless past verify_len
+    accept_rate: Float[Tensor, "R gamma"]  # nan past verify_len + 1
+    chosen: Bool[Tensor, "R gamma"]  # s(y) of the token committed there; meaningless past accepted + 1
+    mass: Float[Tensor, "R gamma"]  # m
+
+
+def evidence(draft: Draft, plan: Plan, verdict: Verdict, p_target: Float[Tensor, "B V"]) -> Evidence:
+    """Labels and audit bits of one step, in five passes over [R, gamma, V]."""
+    gamma = draft.tokens.shape[1]
+    rows = rows_of(plan, gamma)
+    judged = p_target[rows]
+    excess = judged - draft.p_draft
+    over = excess < 0
+    accept_rate = 1 - excess.clamp(min=0).sum(-1)
+    steps = torch.arange(gamma, device=rows.device)
+    accept_rate = torch.where(steps <= plan.verify_len[:, None], accept_rate, torch.nan)
+    committed = torch.where(steps < verdict.accepted[:, None], draft.tokens, verdict.next_token[:, None])
+    return Evidence(
+        p_draft=_at(draft.p_draft, draft.tokens),
+        p_target=_at(judged, draft.tokens),
+        accept_rate=accept_rate,
+        chosen=_at(over, committed),
+        mass=torch.where(over, judged, 0.0).sum(-1),
+    )
+
+
+def _at(values: Tensor, tokens: Int[Tensor, "R gamma"]) -> Tensor:
+    return values.gather(2, tokens[..., None])[..., 0]
+
+
+def top_tokens(
+    draft: Draft, plan: Plan, p_target: Float[Tensor, "B V"], num: int
+) -> list[tuple[TopTokens, ...]]:
+    """For every request and position, the `num` largest entries of p_draft, p_target and the residual."""
+    rows = rows_of(plan, draft.tokens.shape[1])
+    judged = p_target[rows]
+    corrected = residual(judged.flatten(0, 1), draft.p_draft.flatten(0, 1)).view_as(judged)
+    laws = [_largest(law, num) for law in (draft.p_draft, judged, corrected)]
+    known = plan.verify_len.tolist()
+    return [
+        tuple(
+            TopTokens(laws[0][r][k], *((laws[1][r][k], laws[2][r][k]) if k <= known[r] else (None, None)))
+            for k in range(draft.tokens.shape[1])
+        )
+        for r in range(len(known))
+    ]
+
+
+def _largest(law: Float[Tensor, "R gamma V"], num: int) -> list[list[tuple[tuple[int, float], ...]]]:
+    values, ids = law.topk(min(num, law.shape[-1]), dim=-1)
+    return [
+        [tuple(zip(i, v, strict=True)) for i, v in zip(row_ids, row_values, strict=True)]
+        for row_ids, row_values in zip(ids.tolist(), values.tolist(), strict=True)
+    ]

@@ -1,0 +1,245 @@
+"""What a step leaves behind: committed tokens, rolled-back caches, features for the drafter, memories, rounds.
+
+Everything a round reports is read back from the device in one piece, so a step waits for the device as often with 256
+requests as with one.
+"""
+
+from collections.abc import Sequence as Row
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from sparkit.engine import stops
+from sparkit.engine.evidence import Evidence, evidence, top_tokens
+from sparkit.engine.parts import Memories
+from sparkit.engine.requests import Sequence
+from sparkit.protocols import Span
+from sparkit.rounds import Origin, Round, Rounds, Seconds, Token, TopTokens
+
+if TYPE_CHECKING:
+    from sparkit.engine.engine import Engine
+    from sparkit.engine.steps import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One request's numbers of a drafted step, as plain values."""
+
+    accepted: int
+    next_token: int
+    is_bonus: bool
+    floor: int
+    ceiling: int
+    is_probe: bool
+    tokens: list[int]
+    columns: dict[str, list[float]]  # by name, gamma values each
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What one sequence emitted in a step."""
+
+    sequence: Sequence
+    span: Span
+    anchor: int
+    tokens: tuple[Token, ...]
+    stop_reason: str | None
+    reading: Reading | None  # None: prefill or undrafted
+    is_prefill: bool
+
+
+COLUMNS = ("p_draft", "p_target", "logits", "confidence", "survival", "accept_rate", "chosen", "mass")
+
+
+def commit(engine: "Engine", step: "Step") -> list[Committed]:
+    """Commits every row of a step; sequences that end give their slot back."""
+    readings: Row[Reading | None] = _read(engine, step) if step.draft is not None else [None] * len(step.decoding)
+    plain = step.plain.tolist() if step.plain is not None else []
+    done, row = [], 0
+    for sequence, span, reading in zip(step.decoding, step.spans, readings, strict=False):
+        kept = 0 if reading is None else reading.accepted
+        candidates = [Token(plain.pop(0), "plain")] if reading is None else _candidates(reading)
+        done.append(_commit_row(engine, step, sequence, span, row, kept, candidates, reading))
+        row += span.count
+    for sequence, span in step.chunks:
+        done += _commit_chunk(engine, step, sequence, span, row, plain)
+        row += span.count
+    return done
+
+
+def _candidates(reading: Reading) -> list[Token]:
+    origin: Origin = "bonus" if reading.is_bonus else "correction"
+    drafts = [Token(token, "draft") for token in reading.tokens[: reading.accepted]]
+    return [*drafts, Token(reading.next_token, origin)]
+
+
+def _commit_row(
+    engine: "Engine",
+    step: "Step",
+    sequence: Sequence,
+    span: Span,
+    row: int,
+    kept: int,
+    candidates: list[Token],
+    reading: Reading | None,
+) -> Committed:
+    anchor = sequence.tokens[-1]
+    emitted, reason = _emit(engine, sequence, candidates)
+    if reason is None:
+        engine.cache.truncate(span.slot, span.start + 1 + kept)
+        _remember(engine, step, span.slot, row, 1 + kept)
+    return Committed(sequence, span, anchor, emitted, reason, reading, is_prefill=False)
+
+
+def _commit_chunk(
+    engine: "Engine", step: "Step", sequence: Sequence, span: Span, row: int, plain: list[int]
+) -> list[Committed]:
+    _remember(engine, step, span.slot, row, span.count)
+    if span.start + span.count < len(sequence.request.prompt):
+        return []
+    anchor = sequence.tokens[-1]
+    emitted, reason = _emit(engine, sequence, [Token(plain.pop(0), "plain")])
+    return [Committed(sequence, span, anchor, emitted, reason, None, is_prefill=True)]
+
+
+def _emit(
+    engine: "Engine", sequence: Sequence, candidates: list[Token]
+) -> tuple[tuple[Token, ...], str | None]:
+    emitted, reason = stops.cut(candidates, sequence.text, sequence.request, sequence.remaining, engine.decode)
+    sequence.text += emitted
+    sequence.tokens += [token.id for token in emitted]
+    if reason is not None:
+        engine.retire(sequence, reason)
+    return emitted, reason
+
+
+def _remember(engine: "Engine", step: "Step", slot: int, row: int, count: int) -> None:
+    if engine.parts.drafter is not None and step.features is not None:
+        engine.inbox.add(slot, step.features[row : row + count])
+
+
+def _read(engine: "Engine", step: "Step") -> list[Reading]:
+    assert step.draft is not None and step.plan is not None and step.verdict is not None
+    assert step.p_target is not None and step.limits is not None and step.decisions is not None
+    seen = evidence(step.draft, step.plan, step.verdict, step.p_target)
+    step.evidence = seen
+    gamma = step.draft.tokens.shape[1]
+    verdict, limits = step.verdict, step.limits
+    single = (verdict.accepted, verdict.next_token, verdict.is_bonus, limits.floor, limits.ceiling)
+    blocks = _blocks(step, seen)
+    packed = torch.cat([*(x[:, None].double() for x in single), *(x.double() for x in blocks)], dim=1).tolist()
+    return [_reading(values, gamma) for values in packed]
+
+
+def _blocks(step: "Step", seen: Evidence) -> list[Tensor]:
+    assert step.draft is not None and step.logits is not None
+    assert step.confidence is not None and step.survival is not None
+    judged = [step.logits, step.confidence, step.survival, seen.accept_rate, seen.chosen, seen.mass]
+    return [step.draft.tokens, seen.p_draft, seen.p_target, *judged]
+
+
+def _reading(values: list[float], gamma: int) -> Reading:
+    accepted, next_token, is_bonus, floor, ceiling = (int(v) for v in values[:5])
+    parts = [values[5 + i * gamma : 5 + (i + 1) * gamma] for i in range(1 + len(COLUMNS))]
+    columns = dict(zip(COLUMNS, parts[1:], strict=True))
+    tokens = [int(v) for v in parts[0]]
+    return Reading(accepted, next_token, bool(is_bonus), floor, ceiling, floor > 0, tokens, columns)
+
+
+def report(
+    engine: "Engine", step: "Step", done: list[Committed], begun: float, phases: tuple[float, float, float]
+) -> list[Round]:
+    """Lets the parts learn, then tells what happened."""
+    _learn(engine, step, done, engine.clock() - begun)
+    tops: Row[tuple[TopTokens, ...]] = [()] * len(step.decoding)
+    if engine.top_tokens and step.draft is not None and step.plan is not None and step.p_target is not None:
+        tops = top_tokens(step.draft, step.plan, step.p_target, engine.top_tokens)
+    total = engine.clock() - begun
+    seconds = Seconds(*phases, overhead=total - sum(phases))
+    rows = iter(tops)
+    return [_round(engine, step, one, seconds, () if one.is_prefill else next(rows)) for one in done]
+
+
+def _learn(engine: "Engine", step: "Step", done: list[Committed], seconds: float) -> None:
+    parts, memories = engine.parts, engine.memories
+    if parts.drafter is None or not step.decoding:
+        return
+    if step.draft is None:
+        num = sum(len(one.tokens) for one in done if not one.is_prefill)
+        memory = parts.scheduler.observe_undrafted(memories.scheduler, num, len(step.decoding), seconds)
+        engine.memories = Memories(memories.confidence, memories.calibrator, memory)
+        return
+    rounds = _rounds(step, seconds)
+    engine.memories = Memories(
+        parts.confidence.observe(memories.confidence, rounds),
+        parts.calibrator.observe(memories.calibrator, rounds),
+        parts.scheduler.observe(memories.scheduler, rounds),
+    )
+
+
+def _rounds(step: "Step", seconds: float) -> Rounds:
+    assert step.draft is not None and step.plan is not None and step.verdict is not None
+    assert step.logits is not None and step.confidence is not None and step.survival is not None
+    assert step.limits is not None and step.anchors is not None and step.evidence is not None
+    return Rounds(
+        step.number,
+        tuple(s.id for s in step.decoding),
+        step.anchors,
+        step.draft,
+        step.logits,
+        step.confidence,
+        step.survival,
+        step.limits,
+        step.plan,
+        step.verdict,
+        step.evidence.accept_rate,
+        seconds,
+    )
+
+
+def _round(
+    engine: "Engine", step: "Step", one: Committed, seconds: Seconds, top: tuple[TopTokens, ...]
+) -> Round:
+    gamma, reading = engine.gamma, one.reading
+    verify_len = one.span.count - 1 if reading is not None else 0
+    columns = {} if reading is None else reading.columns
+    accepted = 0 if reading is None else reading.accepted
+    audited = min(accepted + 1, gamma, len(one.tokens))
+    if reading is None or engine.parts.verifier.schedule_invariant:
+        audited = 0  # coupled noise: which block a token falls in depends on its own noise, the factor's mean is not 1
+
+    def column(name: str, num: int = gamma) -> tuple[float, ...]:
+        return tuple(columns[name][:num]) if columns else ()
+
+    return Round(
+        request=one.sequence.id,
+        step=step.number,
+        kind="prefill" if one.is_prefill else "undrafted" if reading is None else "drafted",
+        anchor=one.anchor,
+        anchor_position=one.span.start + one.span.count - 1 if one.is_prefill else one.span.start,
+        drafted=() if reading is None else tuple(reading.tokens),
+        p_draft=column("p_draft"),
+        p_target=column("p_target", verify_len),
+        logits=column("logits"),
+        confidence=column("confidence"),
+        survival=column("survival"),
+        accept_rate=column("accept_rate", min(verify_len + 1, gamma)),
+        verify_len=verify_len,
+        floor=0 if reading is None else reading.floor,
+        ceiling=0 if reading is None else reading.ceiling,
+        is_probe=reading is not None and reading.is_probe,
+        accepted=accepted,
+        next_token=one.tokens[-1].id if reading is None else reading.next_token,
+        origin="plain" if reading is None else "bonus" if reading.is_bonus else "correction",
+        tokens=one.tokens,
+        stop_reason=one.stop_reason,
+        audit_chosen=tuple(bool(v) for v in column("chosen", audited)),
+        audit_mass=column("mass", audited),
+        num_requests=len(step.decoding),
+        batch_tokens=step.batch_tokens,
+        base_tokens=step.base_tokens,
+        seconds=seconds,
+        top=top,
+    )

@@ -1,0 +1,48 @@
+"""The parts an engine is made of, as objects; names live in `sparkit.compose`."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sparkit.capacity import Capacity
+from sparkit.protocols import Calibrator, Confidence, Drafter, Scheduler, Target, Verifier
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """One composition. Without a drafter the engine decodes plainly, through the same step."""
+
+    target: Target
+    drafter: Drafter | None
+    confidence: Confidence
+    calibrator: Calibrator
+    scheduler: Scheduler
+    verifier: Verifier
+    capacity: Capacity
+
+    @property
+    def is_lossless(self) -> bool:
+        """Every part lossless, or the verifier both lossless and schedule-invariant (design section 2)."""
+        if not self.verifier.lossless or (self.drafter is not None and not self.drafter.lossless):
+            return False
+        chain = (self.confidence, self.calibrator, self.scheduler)
+        return self.verifier.schedule_invariant or all(part.lossless for part in chain)
+
+    @property
+    def is_batch_independent(self) -> bool:
+        """Whether a request's text cannot depend on who else is in the batch."""
+        chain = (self.confidence, self.calibrator, self.scheduler)
+        return self.verifier.schedule_invariant or all(part.batch_independent for part in chain)
+
+
+@dataclass(frozen=True, slots=True)
+class Memories:
+    """The memory of every part that has one: values, so that a state can be copied and compared."""
+
+    confidence: Any
+    calibrator: Any
+    scheduler: Any
+
+    @classmethod
+    def start(cls, parts: Parts) -> "Memories":
+        """The memories before the first round."""
+        return cls(parts.confidence.start(), parts.calibrator.start(), parts.scheduler.start())

@@ -1,0 +1,219 @@
+"""The phases of one engine step: ask whether to draft, draft, plan, verify, commit, learn [method section 2].
+
+    prefill chunks + anchors + admitted drafts  ->  one ragged target forward  ->  verdicts  ->  rounds
+
+Nothing is re-derived between phases: the plan's rows are the verifier's rows are the features' rows.
+"""
+
+from collections.abc import Sequence as Row
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from sparkit.decisions import Decisions, Purpose
+from sparkit.engine import laws, outcome
+from sparkit.engine.evidence import Evidence
+from sparkit.engine.parts import Memories
+from sparkit.engine.requests import Sequence
+from sparkit.protocols import Anchors, Span
+from sparkit.rounds import Draft, Limits, Plan, Round, Verdict
+from sparkit.survival import survival_of
+
+if TYPE_CHECKING:
+    from sparkit.engine.engine import Engine
+
+
+@dataclass(slots=True)
+class Step:
+    """What one step has found out so far; filled phase by phase."""
+
+    number: int
+    decoding: list[Sequence]
+    chunks: list[tuple[Sequence, Span]]  # prefill
+    limits: Limits | None = None
+    seeds: Int[Tensor, " R"] | None = None
+    anchors: Int[Tensor, " R"] | None = None
+    decisions: Decisions | None = None
+    draft: Draft | None = None
+    logits: Float[Tensor, "R gamma"] | None = None
+    confidence: Float[Tensor, "R gamma"] | None = None
+    survival: Float[Tensor, "R gamma"] | None = None
+    plan: Plan | None = None
+    verify_len: list[int] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    p_target: Float[Tensor, "B V"] | None = None
+    p_plain: Float[Tensor, "P V"] | None = None
+    features: Float[Tensor, "B taps_d"] | None = None
+    verdict: Verdict | None = None
+    evidence: Evidence | None = None
+    plain: Int[Tensor, " P"] | None = None  # tokens of undrafted and prefill rows
+
+    @property
+    def batch_tokens(self) -> int:
+        """B of this step, prefill included."""
+        return sum(span.count for span in self.spans)
+
+    @property
+    def base_tokens(self) -> int:
+        """Tokens in the step whatever the plan: one anchor a decoding sequence, and the prefill."""
+        return len(self.decoding) + sum(span.count for _, span in self.chunks)
+
+
+def run(engine: "Engine") -> list[Round]:
+    """One step; the engine's sequences, caches and memories move on."""
+    begun = engine.clock()
+    step = _open(engine)
+    opened = engine.clock()
+    if step.decoding and _wants_draft(engine, step):
+        _propose(engine, step)
+    proposed = engine.clock()
+    if step.draft is not None:
+        _plan(engine, step)
+    planned = engine.clock()
+    _verify(engine, step)
+    verified = engine.clock()
+    done = outcome.commit(engine, step)
+    phases = (proposed - opened, planned - proposed, verified - planned)
+    return outcome.report(engine, step, done, begun, phases)
+
+
+def _open(engine: "Engine") -> Step:
+    step = Step(engine.num_steps, engine.decoding(), _chunks(engine))
+    if step.decoding:
+        step.limits, step.seeds, step.anchors, step.decisions = _bind(engine, step)
+    return step
+
+
+def _chunks(engine: "Engine") -> list[tuple[Sequence, Span]]:
+    room, chunks = engine.prefill_chunk, []
+    for sequence in engine.prefilling():
+        start = engine.cache.lengths[sequence.slot]
+        count = min(room, len(sequence.request.prompt) - start)
+        if count > 0:
+            chunks.append((sequence, Span(sequence.slot, start, count)))
+            room -= count
+    return chunks
+
+
+def _bind(engine: "Engine", step: Step) -> tuple[Limits, Tensor, Tensor, Decisions]:
+    device = engine.device
+    seeds = torch.tensor([s.request.seed for s in step.decoding], dtype=torch.int64, device=device)
+    anchors = torch.tensor([s.anchor_position for s in step.decoding], dtype=torch.int64, device=device)
+    source = engine.parts.verifier.source
+    decisions = source.at(seeds, anchors)
+    ceiling = torch.tensor([min(s.remaining - 1, engine.gamma) for s in step.decoding], device=device)
+    floor = torch.zeros_like(ceiling)
+    return Limits(step.base_tokens, floor, ceiling, engine.token_budget), seeds, anchors, decisions
+
+
+def _wants_draft(engine: "Engine", step: Step) -> bool:
+    if engine.parts.drafter is None or step.limits is None:
+        return False
+    return engine.parts.scheduler.drafts(engine.memories.scheduler, step.limits, engine.parts.capacity)
+
+
+def _propose(engine: "Engine", step: Step) -> None:
+    drafter, device, rows = engine.parts.drafter, engine.device, step.decoding
+    assert drafter is not None and step.limits is not None and step.decisions is not None
+    assert step.anchors is not None and step.seeds is not None
+    engine.inbox.deliver(drafter, {s.slot: s.tokens for s in rows}, device)
+    anchors = Anchors(
+        tokens=torch.tensor([s.tokens[-1] for s in rows], dtype=torch.int64, device=device),
+        positions=step.anchors,
+        spans=tuple(Span(s.slot, s.anchor_position, engine.gamma) for s in rows),
+        params=tuple(s.request.params for s in rows),
+        contexts=tuple(s.tokens for s in rows),
+        history=laws.history(rows, engine.parts.target.vocab_size, device),
+    )
+    # Whether a round is a probe is decided before its draft exists, by its own addressed decision.
+    probes = engine.parts.calibrator.floor(engine.memories.calibrator, step.anchors, step.decisions)
+    step.draft = drafter.propose(anchors, step.decisions)
+    ceiling = step.limits.ceiling
+    if step.draft.lengths is not None:
+        ceiling = torch.minimum(ceiling, step.draft.lengths)
+    floor = torch.minimum(probes.to(ceiling), ceiling)
+    step.limits = Limits(step.limits.base_tokens, floor, ceiling, step.limits.token_budget)
+
+
+def _plan(engine: "Engine", step: Step) -> None:
+    parts, memories = engine.parts, engine.memories
+    assert step.draft is not None and step.limits is not None
+    step.logits = parts.confidence.logits(step.draft, memories.confidence)
+    step.confidence = parts.calibrator.calibrate(step.logits, memories.calibrator)
+    step.survival = survival_of(step.confidence)
+    step.plan, memory = parts.scheduler.plan(step.survival, parts.capacity, step.limits, memories.scheduler)
+    engine.memories = Memories(memories.confidence, memories.calibrator, memory)
+
+
+def _verify(engine: "Engine", step: Step) -> None:
+    parts, drafted = engine.parts, step.draft is not None
+    step.verify_len = step.plan.verify_len.tolist() if step.plan is not None else [0] * len(step.decoding)
+    lengths = engine.cache.lengths
+    step.spans = [Span(s.slot, lengths[s.slot], 1 + n) for s, n in zip(step.decoding, step.verify_len, strict=True)]
+    step.spans += [span for _, span in step.chunks]
+    rows = _asked_rows(step)
+    out = parts.target.forward(_flat_tokens(engine, step), step.spans, engine.cache, rows)
+    step.features = out.features
+    num_judged = sum(1 + n for n in step.verify_len)
+    sequences, drafts = _judged(step)
+    law = laws.row_laws(out.logits, sequences, drafts)
+    if drafted:
+        step.p_target, step.p_plain = law[:num_judged], law[num_judged:]
+        assert step.draft is not None and step.plan is not None and step.decisions is not None
+        step.verdict = parts.verifier.verify(step.draft, step.plan, step.p_target, step.decisions)
+    else:
+        step.p_plain = law
+    if len(step.p_plain):
+        step.plain = _draw_plain(engine, step, step.p_plain)
+
+
+def _asked_rows(step: Step) -> Int[Tensor, " N"] | None:
+    """Every decoding row, and the last row of each prompt that is complete; None when that is all rows."""
+    if not step.chunks:
+        return None
+    first = sum(1 + n for n in step.verify_len)
+    rows = list(range(first))
+    for sequence, span in step.chunks:
+        first += span.count
+        if _completes(sequence, span):
+            rows.append(first - 1)
+    return torch.tensor(rows, dtype=torch.int64)
+
+
+def _completes(sequence: Sequence, span: Span) -> bool:
+    return span.start + span.count == len(sequence.request.prompt)
+
+
+def _flat_tokens(engine: "Engine", step: Step) -> Int[Tensor, " B"]:
+    device, prompt = engine.device, [t for s, x in step.chunks for t in s.tokens[x.start : x.start + x.count]]
+    anchors = [s.tokens[-1] for s in step.decoding]
+    if step.draft is None:
+        return torch.tensor(anchors + prompt, dtype=torch.int64, device=device)
+    width = step.draft.tokens.shape[1] + 1
+    picks = [r * width + j for r, n in enumerate(step.verify_len) for j in range(1 + n)]
+    column = torch.tensor(anchors, dtype=torch.int64, device=device)[:, None]
+    flat = torch.cat((column, step.draft.tokens), dim=1).flatten()[torch.tensor(picks, device=device)]
+    return torch.cat((flat, torch.tensor(prompt, dtype=torch.int64, device=device))) if prompt else flat
+
+
+def _judged(step: Step) -> tuple[list[Sequence], list[list[int]]]:
+    """Whose laws the asked rows are, and the drafts before each (their ids are read back only for a penalty)."""
+    completed = [s for s, span in step.chunks if _completes(s, span)]
+    drafts = [[0] * n for n in step.verify_len]
+    if step.draft is not None and any(s.request.params.penalises for s in step.decoding):
+        drafts = [ids[:n] for ids, n in zip(step.draft.tokens.tolist(), step.verify_len, strict=True)]
+    return [*step.decoding, *completed], [*drafts, *([] for _ in completed)]
+
+
+def _draw_plain(engine: "Engine", step: Step, p_plain: Float[Tensor, "P V"]) -> Int[Tensor, " P"]:
+    """Tokens without a draft: undrafted rows at their anchors, and each prefill's own token at its last position."""
+    completed = [s for s, span in step.chunks if _completes(s, span)]
+    rows: Row[Sequence] = completed if step.draft is not None else [*step.decoding, *completed]
+    seeds = torch.tensor([s.request.seed for s in rows], dtype=torch.int64, device=engine.device)
+    anchors = torch.tensor([s.anchor_position for s in rows], dtype=torch.int64, device=engine.device)
+    return engine.parts.verifier.source.at(seeds, anchors).draw(p_plain, Purpose.PLAIN, 1)
+
+
