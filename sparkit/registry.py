@@ -82,6 +82,7 @@ class Registry(Generic[T]):
         """Register the decorated class or function as `name`; a name taken by another source is a `ValueError`."""
 
         def decorate(factory: F) -> F:
+            self._agree(name, lossless, getattr(factory, "lossless", None))
             source = f"{factory.__module__}:{getattr(factory, '__qualname__', type(factory).__name__)}"
             self._add(Part(self.kind, name, factory, summary, lossless, source))  # type: ignore[arg-type]
             return factory
@@ -109,6 +110,14 @@ class Registry(Generic[T]):
     def parts(self) -> tuple[Part[T], ...]:
         """All entries in the order of their names; imports every plug-in."""
         return tuple(self.part(name) for name in self.names())
+
+    def _agree(self, name: str, lossless: bool, declared: object) -> None:
+        """The list must not say otherwise than the part itself."""
+        if isinstance(declared, bool) and declared != lossless:
+            raise ValueError(
+                f"{self.kind} {name!r} is registered with lossless={lossless} but its class says lossless = {declared}"
+                f"; write @register({name!r}, lossless={declared}, ...)"
+            )
 
     def _add(self, part: Part[T]) -> None:
         known = self._parts.get(part.name)

@@ -92,6 +92,20 @@ def test_clash_names_both_sources(registry: Registry[object]) -> None:
     assert registry.part("threshold").summary == "reloaded"
 
 
+def test_lossless_is_said_once(registry: Registry[object]) -> None:
+    """Kills: a lossy part that `sparkit list` shows as lossless."""
+
+    class Lossy:
+        lossless = False
+
+    with pytest.raises(
+        ValueError, match=r"'lossy' is registered with lossless=True but its class says lossless = False"
+    ):
+        registry.register("lossy", summary="cheats")(Lossy)
+    registry.register("lossy", lossless=False, summary="cheats")(Lossy)
+    assert not registry.part("lossy").lossless
+
+
 def write_module(folder: Path, name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(str(folder))
