@@ -1,0 +1,77 @@
+"""Files are written whole or not at all, and read within stated limits.
+
+A write goes to a temporary name beside the target and is renamed when complete: a killed process leaves the old file
+or the new one. A read checks the size before it parses, so that a file from a stranger costs no more than its limit.
+
+>>> with writing(path) as out: out.write(b"...")
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+MAX_JSON_BYTES = 64 * 1024 * 1024
+MAX_JSON_DEPTH = 64
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """A file that appears under `path` only when the block ends without an error.
+
+    Raises:
+        FileNotFoundError: if the folder does not exist.
+    """
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path}: the folder {path.parent} does not exist; create it first")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, document: Any) -> None:
+    """Writes one document, whole."""
+    with writing(path) as out:
+        out.write(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False).encode())
+        out.write(b"\n")
+
+
+def read_json(path: Path, *, max_bytes: int = MAX_JSON_BYTES) -> Any:
+    """Parses one document.
+
+    Raises:
+        ValueError: if the file is larger than `max_bytes`, nested deeper than `MAX_JSON_DEPTH`, or not JSON.
+    """
+    size = Path(path).stat().st_size
+    if size > max_bytes:
+        raise ValueError(f"{path}: {size} bytes; at most {max_bytes} are read")
+    return parse_json(Path(path).read_bytes(), str(path))
+
+
+def parse_json(data: bytes, name: str) -> Any:
+    """Parses bytes that came from `name`, refusing hostile nesting before the parser recurses into it."""
+    depth = deepest = 0
+    for byte in data.translate(None, delete=bytes(set(range(256)) - set(b'[]{}"\\'))) if _may_nest(data) else b"":
+        depth += (byte in b"[{") - (byte in b"]}")
+        deepest = max(deepest, depth)
+    if deepest > MAX_JSON_DEPTH:
+        raise ValueError(f"{name}: nested {deepest} deep; at most {MAX_JSON_DEPTH} levels are read")
+    try:
+        return json.loads(data)
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"{name}: not JSON: {error}") from error
+
+
+def _may_nest(data: bytes) -> bool:
+    return data.count(b"[") + data.count(b"{") > MAX_JSON_DEPTH

@@ -1,0 +1,179 @@
+"""A trace is a run on disk: one JSON line for the recipe, then one line a round; it replays without a model.
+
+Traces come from anybody, so a line is data and nothing else: every field is checked against `Round`, and a file that
+ends in the middle of a line (a full disk, a killed run) gives the rounds before it and says so.
+"""
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from sparkit.files import parse_json, writing
+from sparkit.rounds import Round, Seconds, Token, TopTokens
+
+SCHEMA = "sparkit.trace/1"
+MAX_LINE_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TraceHeader:
+    """What the rounds of a trace came from."""
+
+    recipe: dict[str, Any]  # the composition's names and parameters
+    gamma: int
+    requests: dict[int, dict[str, Any]]  # by id: label, prompt (text), seed
+    pieces: dict[int, str]  # text of every token id that occurs
+    capacity: dict[str, Any] | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A run read back."""
+
+    header: TraceHeader
+    rounds: tuple[Round, ...]
+    is_cut: bool = False  # the file ended in the middle of a line
+
+
+def to_line(value: Any) -> bytes:
+    """One JSON line; nan becomes null."""
+    return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and value != value:
+        return None
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return "inf" if value > 0 else "-inf"
+    return value
+
+
+class TraceWriter:
+    """Writes rounds as they come; the file appears whole when the writer closes."""
+
+    def __init__(self, out: BinaryIO, header: TraceHeader) -> None:
+        self._out = out
+        out.write(to_line({"schema": SCHEMA, **_plain(header)}))
+
+    def add(self, round_: Round) -> None:
+        """Appends one round."""
+        self._out.write(to_line(round_))
+
+
+def write_trace(path: Path, header: TraceHeader, rounds: Iterable[Round]) -> None:
+    """Writes a whole trace."""
+    with writing(path) as out:
+        writer = TraceWriter(out, header)
+        for one in rounds:
+            writer.add(one)
+
+
+def read_trace(path: Path) -> Trace:
+    """Reads a trace back.
+
+    Raises:
+        ValueError: naming file and line, for anything that is not a trace of this schema.
+    """
+    with Path(path).open("rb") as file:
+        lines = _lines(file, str(path))
+        number, first = next(lines, (1, b""))
+        header = _header(parse_json(first, f"{path}, line {number}"), f"{path}, line {number}")
+        rounds, is_cut = [], False
+        for number, line in lines:
+            if not line.endswith(b"\n"):
+                is_cut = True
+                break
+            where = f"{path}, line {number}"
+            rounds.append(_build(Round, parse_json(line, where), where))
+    return Trace(header, tuple(rounds), is_cut)
+
+
+def _lines(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
+    number = 0
+    while line := file.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(line) > MAX_LINE_BYTES:
+            raise ValueError(f"{name}, line {number}: longer than {MAX_LINE_BYTES} bytes")
+        yield number, line
+
+
+def _header(document: Any, where: str) -> TraceHeader:
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        given = document.get("schema") if isinstance(document, dict) else document
+        raise ValueError(f"{where}: expected a trace of schema {SCHEMA!r}, found {str(given)[:60]!r}")
+    fields = {key: value for key, value in document.items() if key != "schema"}
+    return typing.cast(TraceHeader, _build(TraceHeader, fields, where))
+
+
+def _build(kind: Any, value: Any, where: str) -> Any:
+    """Makes a value of an annotated type out of parsed JSON, or says which field is wrong."""
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return value
+    if dataclasses.is_dataclass(kind):
+        return _record(kind, value, where)
+    if origin in (types.UnionType, typing.Union):
+        return None if value is None else _build(next(a for a in args if a is not type(None)), value, where)
+    if origin is typing.Literal:
+        return _expect(value in args, value, where, f"one of {', '.join(map(repr, args))}")
+    if origin is tuple:
+        _expect(isinstance(value, list), value, where, "a list")
+        kinds = [args[0]] * len(value) if args[-1] is Ellipsis else list(args)
+        _expect(len(kinds) == len(value), value, where, f"{len(kinds)} items")
+        return tuple(_build(k, v, where) for k, v in zip(kinds, value, strict=True))
+    if origin is dict:
+        _expect(isinstance(value, dict), value, where, "an object")
+        return {_key(args[0], k, where): _build(args[1], v, where) for k, v in value.items()}
+    return _scalar(kind, value, where)
+
+
+def _record(kind: Any, value: Any, where: str) -> Any:
+    _expect(isinstance(value, dict), value, where, f"an object ({kind.__name__})")
+    hints = typing.get_type_hints(kind)
+    fields = {f.name: f for f in dataclasses.fields(kind)}
+    if unknown := [key for key in value if key not in fields]:
+        raise ValueError(f"{where}: unknown field {unknown[0][:60]!r}")
+    missing = [n for n, f in fields.items() if n not in value and f.default is dataclasses.MISSING]
+    if missing:
+        raise ValueError(f"{where}: the field {missing[0]!r} is missing")
+    return kind(**{key: _build(hints[key], item, f"{where}, {key}") for key, item in value.items()})
+
+
+def _key(kind: Any, key: str, where: str) -> Any:
+    if kind is not int:
+        return key
+    _expect(key.lstrip("-").isdigit() and len(key) < 20, key, where, "an integer key")
+    return int(key)
+
+
+def _scalar(kind: Any, value: Any, where: str) -> Any:
+    if kind is float:
+        if value is None:
+            return float("nan")
+        if value in ("inf", "-inf"):
+            return float(value)
+        _expect(isinstance(value, int | float) and not isinstance(value, bool), value, where, "a number")
+        return float(value)
+    is_right = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+    return _expect(is_right, value, where, f"a {kind.__name__}")
+
+
+def _expect(is_right: bool, value: Any, where: str, expected: str) -> Any:
+    if not is_right:
+        raise ValueError(f"{where}: expected {expected}, found {str(value)[:60]!r}")
+    return value
+
+
+__all__ = ["Seconds", "Token", "TopTokens", "Trace", "TraceHeader", "TraceWriter", "read_trace", "write_trace"]
