@@ -119,7 +119,7 @@ def test_json_is_whole_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json({"value": float("nan")}, str(path))
 
-    def full_disk(self: Path, target: Path) -> None:
+    def full_disk(self: Path, target: Path) -> Path:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full_disk)
