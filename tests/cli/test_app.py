@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from sparkit.cli import app as application
 from sparkit.cli.documents import write_json
 from sparkit.cli.errors import sentence, spoken
+from sparkit.registry import Registry
 
 Run = Callable[..., CompletedProcess[str]]
 
@@ -140,6 +141,30 @@ def test_doctor_document(sparkit_cli: Run) -> None:
     torch_row = next(finding for finding in document["findings"] if finding["name"] == "torch")
     assert torch_row["is_present"]
     assert torch_row["detail"] == document["environment"]["torch"]
+
+
+def test_list_document(sparkit_cli: Run) -> None:
+    """Kills: a lossy part without its flag; parameters dropped; a kind spelled in the plural refused."""
+    document = json.loads(sparkit_cli("list", "verifiers", "--json", "-").stdout)
+    assert document["schema"] == "sparkit.list/1"
+    flags = {part["name"]: part["lossless"] for part in document["parts"]}
+    assert flags["rejection"]
+    assert not flags["lenient"]
+    done = sparkit_cli("list", "gadget")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: unknown kind 'gadget'; known: target, drafter")
+
+
+def test_list_shows_a_broken_plugin_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kills: one broken package that empties the whole list."""
+    from sparkit.cli.list import Broken, entries
+
+    registry: Registry[object] = Registry("gadget")
+    registry.register("good", summary="works")(dict)
+    monkeypatch.setattr(registry, "names", lambda: ("bad", "good"))
+    bad, good = entries(registry)
+    assert isinstance(bad, Broken)
+    assert (bad.name, good.name) == ("bad", "good")
 
 
 def test_version() -> None:
