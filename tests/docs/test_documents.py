@@ -1,0 +1,39 @@
+"""The architecture page lists every command's JSON document field by field."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+PAGE = (Path(__file__).parents[2] / "tutorials" / "architecture.md").read_text(encoding="utf-8")
+COMMANDS = {"doctor": ["doctor"], "list": ["list", "verifier"]}  # heading -> how a document is had quickly
+
+
+def listed(command: str) -> dict[str, str]:
+    """Field -> meaning of the table under "### `sparkit COMMAND`"."""
+    section = re.search(rf"^### `sparkit {command}`\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert section is not None, f"the architecture page has no section on sparkit {command}"
+    return dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", section[1], re.MULTILINE))
+
+
+@pytest.mark.docs
+@pytest.mark.parametrize("command", COMMANDS)
+def test_page_and_document_have_the_same_fields(
+    command: str, sparkit_cli: Callable[..., CompletedProcess[str]]
+) -> None:
+    """Kills: a field that the page does not explain, or explains and the document lacks."""
+    document = json.loads(sparkit_cli(*COMMANDS[command], "--json", "-").stdout)
+    assert set(listed(command)) == set(document)
+    assert f"`{document['schema']}`" in listed(command)["schema"]
+
+
+@pytest.mark.docs
+def test_entries_of_lists_are_explained(sparkit_cli: Callable[..., CompletedProcess[str]]) -> None:
+    """Kills: a new field inside a list that the page does not name."""
+    part = json.loads(sparkit_cli("list", "verifier", "--json", "-").stdout)["parts"][0]
+    assert set(part) <= set(re.findall(r"`(\w+)`", listed("list")["parts"]))
+    finding = json.loads(sparkit_cli("doctor", "--json", "-").stdout)["findings"][0]
+    assert set(finding) <= set(re.findall(r"`(\w+)`", listed("doctor")["findings"]))
