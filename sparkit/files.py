@@ -3,7 +3,8 @@
 A write goes to a temporary name beside the target and is renamed when complete: a killed process leaves the old file
 or the new one. A read checks the size before it parses, so that a file from a stranger costs no more than its limit.
 
->>> with writing(path) as out: out.write(b"...")
+>>> parse_json(b'{"gamma": 7}', "example")
+{'gamma': 7}
 """
 
 import json

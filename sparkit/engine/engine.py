@@ -4,9 +4,9 @@ One code path for one request and for many, drafted and undrafted steps, prefill
 engine holds slots, caches and sequences; everything that decides is a part handed in (`Parts`), every random choice an
 addressed decision. The order of a step is method section 2; `sparkit.engine.steps` holds its phases.
 
->>> engine = Engine(parts, gamma=7, num_slots=1, max_len=256)
->>> engine.add(Request(prompt=(1, 2, 3), seed=0, max_new_tokens=32))
->>> rounds = list(engine.stream())
+    engine = Engine(parts, gamma=7, num_slots=1, max_len=256)
+    engine.add(Request(prompt=(1, 2, 3), seed=0, max_new_tokens=32))
+    rounds = list(engine.stream())
 """
 
 import time
