@@ -1,7 +1,8 @@
 """Survival: the probability that a whole prefix of the draft is accepted, and what a plan is worth because of it.
 
 a_k = prod_{i<=k} c_i [DSpark section 3.3]; expected tau = 1 + sum of the admitted survivals; Theta = tau * SPS(B)
-[Algorithm 1]. Pure functions; the whole Theta curve is for readers (screens, traces), never for a scheduler.
+[Algorithm 1]. Pure functions; the whole Theta curve is for readers (screens, traces), never for a scheduler. Schedulers
+admit from a `Queue`: tensors in, tensors out, without the host waiting for the device.
 
 >>> survival_of(torch.tensor([[0.5, 0.5]]))
 tensor([[0.5000, 0.2500]])
@@ -11,8 +12,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from sparkit.rounds import Limits, Plan
 
 
 def survival_of(confidence: Float[Tensor, "R gamma"]) -> Float[Tensor, "R gamma"]:
@@ -61,3 +64,102 @@ def throughput_curve(
     speed = [rounds_per_second(num, base + j) for j in range(len(values) + 1)]
     throughput = tau * torch.tensor(speed, dtype=tau.dtype, device=tau.device)
     return ThroughputCurve(throughput, values, torch.div(order, gamma, rounding_mode="floor"), order % gamma)
+
+
+def admissible(survival: Float[Tensor, "R gamma"], ceiling: Int[Tensor, " R"]) -> Float[Tensor, "R gamma"]:
+    """Survivals that admission may trust: nan is 0, within [0, 1], non-increasing, 0 from the ceiling on.
+
+    float64 where the device has it: a thousand survivals are summed before two throughputs are compared.
+    """
+    exact = survival if survival.device.type == "mps" else survival.double()
+    positions = torch.arange(survival.shape[1], device=survival.device)
+    return torch.where(positions < ceiling[:, None], _falling(exact), 0.0)
+
+
+def _falling(survival: Float[Tensor, "R gamma"]) -> Float[Tensor, "R gamma"]:
+    clean = survival.nan_to_num(nan=0.0).clamp(0, 1)
+    return clean.cummin(-1).values if survival.shape[1] else clean
+
+
+def spend_by_position(wanted: Bool[Tensor, "R gamma"], room: int | Int[Tensor, ""] | None) -> Int[Tensor, " R"]:
+    """Lengths of the wanted prefixes that fit in `room` drafts: all first drafts by request, then all second.
+
+    Spending by wished lengths would let a request's later confidences decide about another's earlier draft.
+    """
+    if room is None:
+        return wanted.sum(-1)
+    rank = wanted.T.flatten().cumsum(0).view(wanted.shape[1], -1).T
+    return (wanted & (rank <= room)).sum(-1)
+
+
+def room_for_drafts(limits: Limits) -> int | None:
+    """Drafts that the token budget leaves; None without one. Anchors and prefill go whatever it says."""
+    return None if limits.token_budget is None else max(0, limits.token_budget - limits.base_tokens)
+
+
+def granted_floor(limits: Limits, gamma: int) -> Int[Tensor, " R"]:
+    """Ceiling, then budget, then floors in what is left."""
+    asked = torch.minimum(limits.floor, limits.ceiling)
+    positions = torch.arange(gamma, device=asked.device)
+    return spend_by_position(positions < asked[:, None], room_for_drafts(limits))
+
+
+def spend_wishes(wanted: Bool[Tensor, "R gamma"], limits: Limits) -> Plan:
+    """The plan of schedulers that wish without counting cost: floors, then wishes, position by position.
+
+    `wanted` marks prefixes; a wish below its floor or past its ceiling changes nothing.
+    """
+    gamma, room = wanted.shape[1], room_for_drafts(limits)
+    positions = torch.arange(gamma, device=wanted.device)
+    floor = granted_floor(limits, gamma)
+    wanted = wanted & (positions >= floor[:, None]) & (positions < limits.ceiling[:, None])
+    return Plan(floor + spend_by_position(wanted, None if room is None else room - floor.sum()))
+
+
+class Queue(NamedTuple):
+    """One step's candidates in admission order, behind the floors that are granted already."""
+
+    survival: Float[Tensor, " n"]  # descending; 0 for what cannot be admitted
+    request: Int[Tensor, " n"]
+    is_open: Bool[Tensor, " n"]  # a > 0, and inside the token budget
+    floor: Int[Tensor, " R"]  # drafts granted before any candidate
+    num_floor: Int[Tensor, ""]
+    base_tau: Float[Tensor, ""]  # expected tokens with the floors alone
+
+    def throughput(self, rates: Float[Tensor, " points"]) -> Float[Tensor, " n_plus_one"]:
+        """Theta after 0, 1, ... n admissions; `rates` start at base_tokens."""
+        tau = torch.cat((self.base_tau[None], self.survival)).cumsum(0)
+        drafts = self.num_floor + torch.arange(len(tau), device=tau.device)
+        return tau * rates[drafts.clamp(max=len(rates) - 1)]
+
+    def best(self, rates: Float[Tensor, " points"]) -> Int[Tensor, ""]:
+        """The unrestricted search: how many admissions reach the largest Theta (the fewest, on a tie)."""
+        throughput = self.throughput(rates)
+        is_open = torch.cat((self.is_open.new_ones(1), self.is_open))
+        return torch.where(is_open, throughput, -1.0).argmax()
+
+    def admit(self, kept: Bool[Tensor, " n"]) -> Plan:
+        """The plan of the floors and the kept candidates."""
+        return Plan(self.floor.scatter_add(0, self.request, (kept & self.is_open).to(self.floor)))
+
+    def admit_first(self, count: Int[Tensor, ""]) -> Plan:
+        """The plan of the floors and the first `count` candidates."""
+        return self.admit(torch.arange(len(self.request), device=self.request.device) < count)
+
+
+def queue_of(survival: Float[Tensor, "R gamma"], limits: Limits) -> Queue:
+    """Floors as granted, then everything else in admission order."""
+    num, gamma = survival.shape
+    trusted, room = admissible(survival, limits.ceiling), room_for_drafts(limits)
+    positions = torch.arange(gamma, device=survival.device)
+    floor = granted_floor(limits, gamma)
+    is_floor = positions < floor[:, None]
+    candidates = torch.where(is_floor, 0.0, trusted)
+    order = admission_order(candidates)
+    values = candidates.flatten()[order]
+    num_floor = floor.sum()
+    is_open = values > 0
+    if room is not None:
+        is_open = is_open & (torch.arange(len(values), device=values.device) < room - num_floor)
+    base_tau = num + torch.where(is_floor, trusted, 0.0).sum()
+    return Queue(values, torch.div(order, gamma, rounding_mode="floor"), is_open, floor, num_floor, base_tau)

@@ -1,0 +1,106 @@
+"""Two rounds behind: how many drafts fit is searched on old confidences, which ones on the new [DSpark, section 5.2].
+
+K (`admit_limit`) = the unrestricted search on the survivals of two drafted steps ago; this step admits its K largest.
+No early stop is needed, so cliffs of the capacity curve are crossed; the two-round gap is a causal barrier, so the
+cut never looks past itself; and K is known before the step begins.
+
+Cold start (fewer than two drafted steps seen): K is searched on survivals `cold_confidence`^k of everybody.
+Churn: K is scaled by R now / R then. A request at its last position has ceiling 0 and its share goes to the others.
+Floors are inside K: max(K, sum of floors) drafts are admitted.
+
+    Delayed().plan(survival, capacity, limits, Delayed().start())
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from sparkit.capacity import Capacity
+from sparkit.pace import Pace, check_probe_every
+from sparkit.protocols import SCHEDULERS
+from sparkit.rounds import Limits, Plan, Rounds
+from sparkit.survival import Queue, queue_of
+
+LAG = 2
+
+
+class Found(NamedTuple):
+    """What one step's search found."""
+
+    admit_limit: Int[Tensor, ""]
+    num_requests: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The searches of the last drafted steps, oldest first, and the pace."""
+
+    found: tuple[Found, ...] = ()
+    pace: Pace = field(default_factory=Pace)
+
+
+@SCHEDULERS.register("delayed", summary="how many from two rounds ago, which from now: crosses cliffs, no waiting")
+class Delayed:
+    """Method section 6, `delayed`.
+
+    Args:
+        cold_confidence: stands in for every confidence until two steps have been seen.
+        undrafted_probe_every: while drafting does not pay, every so many steps one drafts all the same.
+    """
+
+    lossless = True
+    batch_independent = False
+
+    def __init__(self, cold_confidence: float = 0.8, undrafted_probe_every: int = 64) -> None:
+        if not 0 <= cold_confidence <= 1:
+            raise ValueError(f"delayed cold_confidence={cold_confidence!r}: expected 0 to 1")
+        self.cold_confidence = cold_confidence
+        self.undrafted_probe_every = check_probe_every(undrafted_probe_every)
+
+    def start(self) -> Memory:
+        """Nothing seen."""
+        return Memory()
+
+    def drafts(self, memory: Memory, limits: Limits, capacity: Capacity) -> bool:
+        """See `sparkit.pace`."""
+        return memory.pace.drafts(len(limits.ceiling), capacity, self.undrafted_probe_every)
+
+    def plan(
+        self, survival: Float[Tensor, "R gamma"], capacity: Capacity, limits: Limits, memory: Memory
+    ) -> tuple[Plan, Memory]:
+        """See `Scheduler`."""
+        queue = queue_of(survival, limits)
+        admit_limit = self.admit_limit(survival, capacity, limits, memory)
+        found = Found(_search(survival, capacity, limits), len(survival))
+        plan = queue.admit_first(admit_limit - queue.num_floor)
+        return plan, replace(memory, found=(*memory.found, found)[-LAG:])
+
+    def admit_limit(
+        self, survival: Float[Tensor, "R gamma"], capacity: Capacity, limits: Limits, memory: Memory
+    ) -> Int[Tensor, ""]:
+        """K of this step; of `survival` only the shape is read."""
+        num, gamma = survival.shape
+        if len(memory.found) < LAG:
+            cold = torch.full_like(survival, self.cold_confidence).cumprod(-1)
+            return _search(cold, capacity, limits)
+        old = memory.found[0]
+        if old.num_requests == num:
+            return old.admit_limit
+        return torch.div(old.admit_limit * num, max(1, old.num_requests), rounding_mode="floor").clamp(max=num * gamma)
+
+    def observe(self, memory: Memory, rounds: Rounds) -> Memory:
+        """Remembers tokens and seconds."""
+        return replace(memory, pace=memory.pace.after(rounds))
+
+    def observe_undrafted(self, memory: Memory, num_tokens: int, num_requests: int, seconds: float) -> Memory:
+        """Counts the steps since the last draft."""
+        return replace(memory, pace=memory.pace.after_undrafted())
+
+
+def _search(survival: Float[Tensor, "R gamma"], capacity: Capacity, limits: Limits) -> Int[Tensor, ""]:
+    """The unrestricted search, floors apart: they are a matter of this step, K one of the load."""
+    queue: Queue = queue_of(survival, replace(limits, floor=torch.zeros_like(limits.floor)))
+    return queue.best(capacity.rates(len(survival), limits.base_tokens, survival.numel(), queue.survival))

@@ -1,0 +1,97 @@
+"""Sequential temperature scaling: one temperature a position, from left to right, by the error of the whole prefix.
+
+c_k <- sigmoid(logit_k / T_k), T_k minimising the ECE of a_k = prod_{i<=k} c_i against "prefix up to k accepted", with
+the positions before it held as fitted [DSpark section 3.2; method section 5]. The grid is even in log T; among equal
+errors the temperature nearest to 1 wins. A position where nothing was rejected, nothing accepted, or fewer than
+`min_rounds` were verified has no temperature of its own: it takes the one before it, and the report says so.
+
+    fit_temperatures(records).temperatures
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from sparkit.labels import Records
+from sparkit.metrics import NUM_BINS, bin_of
+
+LOWEST, HIGHEST, NUM_TEMPERATURES = 0.1, 10.0, 121
+CHUNK = 4_000_000  # grid cells computed at once
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """Fitted temperatures; `notes` say where and why one was copied."""
+
+    temperatures: Float[Tensor, " gamma"]
+    notes: tuple[str, ...]
+
+
+def fit_temperatures(
+    records: Records,
+    weight: Float[Tensor, " N"] | None = None,
+    *,
+    min_rounds: int = 30,
+    num_temperatures: int = NUM_TEMPERATURES,
+) -> Scaling:
+    """Temperatures of every position; `weight` (None: 1 each) lets old rounds fade."""
+    logits = records.logits.double().nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+    weight = torch.ones(len(records), dtype=torch.float64) if weight is None else weight.double()
+    grid = _grid(num_temperatures)
+    survival = torch.ones(len(records), dtype=torch.float64)
+    found, notes, last = [], [], torch.ones((), dtype=torch.float64)
+    for k in range(records.gamma):
+        rows = records.verify_len > k
+        note = _degenerate(records, rows, k, min_rounds)
+        if not note:
+            errors = grid_ece(logits[rows, k], survival[rows], records.accepted[rows] > k, weight[rows], grid)
+            last = grid[errors.argmin()]
+        found.append(last)
+        notes.append(note)
+        survival = survival * torch.sigmoid(logits[:, k] / last)
+    return Scaling(torch.stack(found), tuple(notes))
+
+
+def _grid(num: int) -> Float[Tensor, " grid"]:
+    grid = torch.linspace(math.log(LOWEST), math.log(HIGHEST), num, dtype=torch.float64)
+    nearest_first = grid.abs().sort(stable=True).indices  # so that argmin prefers it among equals
+    return grid[nearest_first].exp()
+
+
+def _degenerate(records: Records, rows: Bool[Tensor, " N"], k: int, min_rounds: int) -> str:
+    num = int(rows.sum())
+    if num < min_rounds:
+        return f"{num} rounds verified it: at least {min_rounds} are needed"
+    reached = rows & (records.accepted >= k)
+    accepted = int((reached & (records.accepted > k)).sum())
+    if accepted == int(reached.sum()):
+        return "nothing was rejected here"
+    return "" if accepted else "nothing was accepted here"
+
+
+def grid_ece(
+    logits: Float[Tensor, " N"],
+    before: Float[Tensor, " N"],
+    is_accepted: Bool[Tensor, " N"],
+    weight: Float[Tensor, " N"],
+    grid: Float[Tensor, " grid"],
+) -> Float[Tensor, " grid"]:
+    """ECE of before * sigmoid(logits / T) for every T: a bin's error is |sum of w (outcome - prediction)|."""
+    chunk = max(1, CHUNK // max(1, len(logits)))
+    return torch.cat([_errors(logits, before, is_accepted, weight, part) for part in torch.split(grid, chunk)])
+
+
+def _errors(
+    logits: Float[Tensor, " N"],
+    before: Float[Tensor, " N"],
+    is_accepted: Bool[Tensor, " N"],
+    weight: Float[Tensor, " N"],
+    grid: Float[Tensor, " part"],
+) -> Float[Tensor, " part"]:
+    predicted = before * torch.sigmoid(logits / grid[:, None])
+    gaps = weight * (is_accepted.double() - predicted)
+    sums = gaps.new_zeros(len(grid), NUM_BINS).scatter_add(1, bin_of(predicted), gaps)
+    return sums.abs().sum(-1) / weight.sum()
