@@ -168,13 +168,20 @@ class Enumerated:
 
     def __init__(self, addressing: Addressing = ANCHORED, oracle: Oracle | None = None) -> None:
         self.addressing, self.oracle = addressing, oracle
-        self.path = Path((), {}, {})
+        self.paths: list[Path] = []
+        self.width: int | None = None  # requests of one world; None: one world holds all seeds
 
     def begin(self, script: tuple[int, ...], known: dict[Address, Known], frontier: dict[int, int]) -> Path:
         """Starts a path from a state's knowledge."""
         one: Number = 1.0 if self.oracle is None else Fraction(1)
-        self.path = Path(script, dict(known), frontier, probability=one)
-        return self.path
+        self.paths = [Path(script, dict(known), frontier, probability=one)]
+        return self.paths[0]
+
+    def path_of(self, seed: int) -> tuple[Path, int]:
+        """The path that a request's decisions belong to, and the request's seed within its world."""
+        if self.width is None:
+            return self.paths[0], seed
+        return self.paths[seed // self.width], seed % self.width
 
     def at(self, seeds: Int[Tensor, " R"], anchors: Int[Tensor, " R"]) -> "Rows":
         """See `DecisionSource`."""
@@ -192,6 +199,11 @@ class Rows:
     def __init__(self, source: Enumerated, seeds: list[int], anchors: list[int]) -> None:
         self._source, self.seeds, self.anchors = source, seeds, anchors
 
+    def rows(self, index: Int[Tensor, " N"]) -> "Rows":
+        """The decisions of some of the rows."""
+        picked = index.tolist()
+        return Rows(self._source, [self.seeds[r] for r in picked], [self.anchors[r] for r in picked])
+
     def draw(self, p: Float[Tensor, "R V"], purpose: Purpose, offset: int | Int[Tensor, " R"]) -> Int[Tensor, " R"]:
         """See `Decisions`."""
         addressing, offsets = self._source.addressing, _per_row(offset, len(self.seeds))
@@ -200,29 +212,28 @@ class Rows:
                 f"coupled noise over {p.shape[1]} tokens is no single uniform: enumerate V=2, or compare texts path by "
                 "path with `sparkit.proofs.pathwise`"
             )
-        tokens = [
-            self._ask(r, addressing.draw(self.seeds[r], self.anchors[r], int(purpose), offsets[r]), law, purpose)
-            for r, law in enumerate(p.tolist())
-        ]
+        tokens = [self._ask(r, law, int(purpose), offsets[r]) for r, law in enumerate(p.tolist())]
         return torch.tensor(tokens, dtype=torch.int64, device=p.device)
 
-    def _ask(self, row: int, address: Address, law: list[float], purpose: Purpose) -> int:
+    def _ask(self, row: int, law: list[float], purpose: int, offset: int) -> int:
         source = self._source
+        path, seed = source.path_of(self.seeds[row])
+        address = source.addressing.draw(seed, self.anchors[row], purpose, offset)
         masses: list[tuple[int, Number]] = list(enumerate(law))
         if source.oracle is not None:
-            masses = list(enumerate(self._exact(row, address, law, purpose)))
-        token = source.path.ask(address, masses[::-1] if source.addressing.descending else masses, source.addressing)
+            masses = list(enumerate(self._exact(row, address, law, path)))
+        token = path.ask(address, masses[::-1] if source.addressing.descending else masses, source.addressing)
         if source.oracle is not None:
-            source.oracle.drew(self.seeds[row], self.anchors[row], int(purpose), address.offset, token)
+            source.oracle.drew(self.seeds[row], self.anchors[row], purpose, offset, token)
         return token
 
-    def _exact(self, row: int, address: Address, law: Sequence[float], purpose: Purpose) -> tuple[Fraction, ...]:
+    def _exact(self, row: int, address: Address, law: Sequence[float], path: Path) -> tuple[Fraction, ...]:
         oracle = self._source.oracle
         assert oracle is not None
-        exact = oracle.law(self.seeds[row], self.anchors[row], int(purpose), address.offset)
+        exact = oracle.law(self.seeds[row], self.anchors[row], address.purpose, address.offset)
         worst = max(abs(float(a) - b) for a, b in zip(exact, law, strict=True))
         if not worst < TOLERANCE:
-            self._source.path.faults.append(f"{_spell(address)}: the engine's law is {worst:.2g} off the fractions'")
+            path.faults.append(f"{_spell(address)}: the engine's law is {worst:.2g} off the fractions'")
         return exact
 
     def coins(self, prob: Float[Tensor, "R K"], purpose: Purpose, until: Until = "all") -> Bool[Tensor, "R K"]:
@@ -244,11 +255,12 @@ class Rows:
             raise ValueError(f"a {purpose.name.lower()} coin at offset {offset} has probability nan")
         addressing = self._source.addressing
         find = _anchored if addressing is COUPLED else addressing.draw  # a probe keeps its own address
-        address = find(self.seeds[row], self.anchors[row], int(purpose), offset)
+        path, seed = self._source.path_of(self.seeds[row])
+        address = find(seed, self.anchors[row], int(purpose), offset)
         chance: Number = min(max(prob, 0.0), 1.0)
         if self._source.oracle is not None and purpose != Purpose.PROBE:
-            chance = self._exact(row, address, (float(chance), 1 - float(chance)), purpose)[0]
-        return bool(self._source.path.ask(address, ((1, chance), (0, 1 - chance)), addressing))
+            chance = self._exact(row, address, (float(chance), 1 - float(chance)), path)[0]
+        return bool(path.ask(address, ((1, chance), (0, 1 - chance)), addressing))
 
 
 def _per_row(offset: int | Int[Tensor, " R"], num: int) -> list[int]:

@@ -1,0 +1,243 @@
+"""Many branches in one engine step: each branch is a world of its own requests, side by side in one ragged batch.
+
+The engine, drafter, target and verifier see a batch of all worlds' requests, as they would see any batch. Confidence,
+calibrator and scheduler, which look across a batch, are asked world by world, with that world's memory and limits; as
+their memory is explicit they are functions, so the same question is put to them once. Only for table models, whose
+caches hold nothing but lengths; `sparkit.proofs.exploration` needs no such thing, and the two agree (tested).
+"""
+
+from collections.abc import Callable, Hashable, Sequence as Row
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sparkit.capacity import Capacity
+from sparkit.decisions import Decisions
+from sparkit.engine import Memories
+from sparkit.proofs.freezing import freeze
+from sparkit.proofs.witness import blaming
+from sparkit.protocols import Calibrator, Confidence, Scheduler
+from sparkit.rounds import Draft, Limits, Plan, Rounds, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Whose rows are whose, and the memory of one part in each world."""
+
+    rows: tuple[tuple[int, int], ...]  # [lo, hi) among the step's decoding rows
+    steps: tuple[int, ...]  # the number of this step in each world
+    memories: tuple[Any, ...]
+    width: int  # requests of a world
+
+    def with_memories(self, memories: Row[Any]) -> "Layout":
+        """The same rows with other memories."""
+        return replace(self, memories=tuple(memories))
+
+
+class Memo:
+    """Answers of a pure part by question."""
+
+    def __init__(self) -> None:
+        self._answers: dict[Hashable, Any] = {}
+
+    def __call__(self, key: Hashable, ask: Callable[[], Any]) -> Any:
+        """The remembered answer, or a new one."""
+        if key not in self._answers:
+            self._answers[key] = ask()
+        return self._answers[key]
+
+
+def _bytes(*tensors: Tensor | None) -> Callable[[int, int], bytes]:
+    """A key for any range of rows."""
+    flat = [t.detach().reshape(t.shape[0], -1).double() for t in tensors if t is not None]
+    table = torch.cat(flat, dim=1).numpy()
+    return lambda lo, hi: table[lo:hi].tobytes()
+
+
+def _cut(value: Any, lo: int, hi: int) -> Any:
+    """Rows lo..hi of a dataclass of tensors."""
+    parts = {f.name: getattr(value, f.name) for f in fields(value)}
+    return type(value)(**{name: x[lo:hi] if isinstance(x, Tensor) else x for name, x in parts.items()})
+
+
+def _limits(limits: Limits, lo: int, hi: int) -> Limits:
+    return Limits(hi - lo, limits.floor[lo:hi], limits.ceiling[lo:hi], limits.token_budget)
+
+
+class WorldConfidence:
+    """A confidence asked world by world."""
+
+    def __init__(self, part: Confidence) -> None:
+        self.part, self._memo, self._observed = part, Memo(), Memo()
+        self.lossless, self.batch_independent = part.lossless, part.batch_independent
+
+    def start(self) -> Any:
+        """Set by the exploration."""
+
+    def logits(self, draft: Draft, memory: Layout) -> Tensor:
+        """See `Confidence`."""
+        key = _bytes(draft.tokens, draft.p_draft, draft.hidden, draft.previous_embedding, draft.lengths)
+
+        def ask(lo: int, hi: int, inner: Any) -> Tensor:
+            part = _cut(draft, lo, hi)
+            with blaming(self.part, "logits", draft=part, memory=inner):
+                return self.part.logits(part, inner)
+
+        return torch.cat(
+            [
+                self._memo((key(lo, hi), hi - lo, freeze(inner)), lambda: ask(lo, hi, inner))  # noqa: B023
+                for (lo, hi), inner in zip(memory.rows, memory.memories, strict=True)
+            ]
+        )
+
+    def observe(self, memory: Layout, rounds: Rounds) -> Layout:
+        """See `Confidence`."""
+        return _observe(self.part, self._observed, memory, rounds)
+
+
+class WorldCalibrator:
+    """A calibrator asked world by world."""
+
+    def __init__(self, part: Calibrator) -> None:
+        self.part, self._memo, self._observed = part, Memo(), Memo()
+        self.lossless, self.batch_independent = part.lossless, part.batch_independent
+
+    def start(self) -> Any:
+        """Set by the exploration."""
+
+    def calibrate(self, logits: Tensor, memory: Layout) -> Tensor:
+        """See `Calibrator`."""
+        key = _bytes(logits)
+
+        def ask(lo: int, hi: int, inner: Any) -> Tensor:
+            with blaming(self.part, "calibrate", logits=logits[lo:hi], memory=inner):
+                return self.part.calibrate(logits[lo:hi], inner)
+
+        return torch.cat(
+            [
+                self._memo((key(lo, hi), hi - lo, freeze(inner)), lambda: ask(lo, hi, inner))  # noqa: B023
+                for (lo, hi), inner in zip(memory.rows, memory.memories, strict=True)
+            ]
+        )
+
+    def floor(self, memory: Layout, anchors: Tensor, decisions: Decisions) -> Tensor:
+        """See `Calibrator`; worlds that agree in their memory are asked together, each row by its own decision."""
+        groups: dict[Any, list[int]] = {}
+        for world, inner in enumerate(memory.memories):
+            groups.setdefault(freeze(inner), []).append(world)
+        out = torch.zeros_like(anchors)
+        for worlds in groups.values():
+            rows = torch.tensor([r for w in worlds for r in range(*memory.rows[w])])
+            inner = memory.memories[worlds[0]]
+            with blaming(self.part, "floor", memory=inner, anchors=anchors[rows]):
+                out[rows] = self.part.floor(inner, anchors[rows], decisions.rows(rows)).to(out)  # type: ignore[attr-defined]
+        return out
+
+    def observe(self, memory: Layout, rounds: Rounds) -> Layout:
+        """See `Calibrator`."""
+        return _observe(self.part, self._observed, memory, rounds)
+
+
+class WorldScheduler:
+    """A scheduler asked world by world."""
+
+    def __init__(self, part: Scheduler) -> None:
+        self.part, self._memo, self._observed = part, Memo(), Memo()
+        self.lossless, self.batch_independent = part.lossless, part.batch_independent
+
+    def start(self) -> Any:
+        """Set by the exploration."""
+
+    def wants(self, memory: Any, limits: Limits, capacity: Capacity) -> bool:
+        """One world's answer to `drafts`."""
+
+        def ask() -> bool:
+            with blaming(self.part, "drafts", memory=memory, limits=limits):
+                return bool(self.part.drafts(memory, limits, capacity))
+
+        return bool(self._memo(("drafts", freeze(memory), freeze(limits)), ask))
+
+    def drafts(self, memory: Layout, limits: Limits, capacity: Capacity) -> bool:
+        """See `Scheduler`; the exploration only puts worlds together that agree."""
+        pairs = zip(memory.rows, memory.memories, strict=True)
+        answers = {self.wants(inner, _limits(limits, lo, hi), capacity) for (lo, hi), inner in pairs}
+        assert len(answers) == 1, "worlds that draft and worlds that pause share a step"
+        return answers.pop()
+
+    def plan(self, survival: Tensor, capacity: Capacity, limits: Limits, memory: Layout) -> tuple[Plan, Layout]:
+        """See `Scheduler`."""
+        key = _bytes(survival, limits.floor[:, None], limits.ceiling[:, None])
+
+        def ask(lo: int, hi: int, inner: Any) -> tuple[Plan, Any]:
+            part = _limits(limits, lo, hi)
+            with blaming(self.part, "plan", survival=survival[lo:hi], limits=part, memory=inner):
+                return self.part.plan(survival[lo:hi], capacity, part, inner)
+
+        answers = [
+            self._memo((key(lo, hi), hi - lo, freeze(inner)), lambda: ask(lo, hi, inner))  # noqa: B023
+            for (lo, hi), inner in zip(memory.rows, memory.memories, strict=True)
+        ]
+        plan = Plan(torch.cat([plan.verify_len for plan, _ in answers]))
+        return plan, memory.with_memories([inner for _, inner in answers])
+
+    def observe(self, memory: Layout, rounds: Rounds) -> Layout:
+        """See `Scheduler`."""
+        return _observe(self.part, self._observed, memory, rounds)
+
+    def observe_undrafted(self, memory: Layout, num_tokens: int, num_requests: int, seconds: float) -> Layout:
+        """See `Scheduler`; an undrafted step gives every request one token."""
+
+        def ask(inner: Any, num: int) -> Any:
+            with blaming(self.part, "observe_undrafted", memory=inner, num_tokens=num):
+                return self.part.observe_undrafted(inner, num, num, seconds)
+
+        return memory.with_memories(
+            [
+                self._observed(("undrafted", freeze(inner), hi - lo), lambda: ask(inner, hi - lo))  # noqa: B023
+                for (lo, hi), inner in zip(memory.rows, memory.memories, strict=True)
+            ]
+        )
+
+
+def _observe(part: Any, memo: Memo, memory: Layout, rounds: Rounds) -> Layout:
+    draft, verdict, limits = rounds.draft, rounds.verdict, rounds.limits
+    key = _bytes(
+        rounds.anchors, draft.tokens, draft.p_draft, draft.hidden, draft.previous_embedding, draft.lengths,
+        rounds.logits, rounds.confidence, rounds.survival, limits.floor, limits.ceiling, rounds.plan.verify_len,
+        verdict.accepted, verdict.next_token, verdict.is_bonus, rounds.accept_rate,
+    )  # fmt: skip
+
+    def ask(lo: int, hi: int, step: int, inner: Any) -> Any:
+        seen = Rounds(
+            step,
+            tuple(number % memory.width for number in rounds.requests[lo:hi]),
+            rounds.anchors[lo:hi],
+            _cut(draft, lo, hi),
+            rounds.logits[lo:hi],
+            rounds.confidence[lo:hi],
+            rounds.survival[lo:hi],
+            _limits(limits, lo, hi),
+            Plan(rounds.plan.verify_len[lo:hi]),
+            Verdict(verdict.accepted[lo:hi], verdict.next_token[lo:hi], verdict.is_bonus[lo:hi]),
+            rounds.accept_rate[lo:hi],
+            rounds.seconds,
+        )
+        with blaming(part, "observe", memory=inner, rounds=seen):
+            return part.observe(inner, seen)
+
+    return memory.with_memories(
+        [
+            memo(
+                (key(lo, hi), tuple(n % memory.width for n in rounds.requests[lo:hi]), step, freeze(inner)),
+                lambda: ask(lo, hi, step, inner),  # noqa: B023
+            )
+            for (lo, hi), step, inner in zip(memory.rows, memory.steps, memory.memories, strict=True)
+        ]
+    )
+
+
+def memories_of(layouts: Memories, world: int) -> Memories:
+    """One world's memories out of a step's."""
+    return Memories(*(getattr(layouts, name).memories[world] for name in ("confidence", "calibrator", "scheduler")))
