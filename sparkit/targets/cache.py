@@ -1,4 +1,4 @@
-"""A key/value cache is one fixed tensor per layer, cut into slots; rollback is setting a length.
+"""A key/value cache is one fixed tensor, cut into layers and slots; rollback is setting a length.
 
 Every request owns one slot. Rows past a slot's length are garbage that the next forward overwrites, so nothing is
 copied or cleared when drafts are rejected (design section 2). Not done here: deciding which slot a request gets.
@@ -6,7 +6,7 @@ copied or cleared when drafts are rejected (design section 2). Not done here: de
 >>> cache = SlotCache.empty(num_layers=1, num_slots=2, num_kv_heads=1, max_len=8, head_dim=4)
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float
@@ -17,9 +17,14 @@ from torch import Tensor
 class SlotCache:
     """Keys and values of every layer, with the number of valid positions in each slot."""
 
-    keys: list[Float[Tensor, "slots heads len dim"]]
-    values: list[Float[Tensor, "slots heads len dim"]]
+    stack: Float[Tensor, "layers 2 slots len heads dim"]  # one block: a step cuts its views for all layers at once
     lengths: list[int]
+    keys: tuple[Float[Tensor, "slots heads len dim"], ...] = field(init=False)  # views of the stack, one a layer
+    values: tuple[Float[Tensor, "slots heads len dim"], ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        by_head = self.stack.transpose(3, 4)
+        self.keys, self.values = by_head[:, 0].unbind(), by_head[:, 1].unbind()
 
     @classmethod
     def empty(
@@ -34,12 +39,8 @@ class SlotCache:
         device: torch.device | str = "cpu",
     ) -> "SlotCache":
         """Allocates zeros: a masked key must still be a finite number, since 0 * nan is nan."""
-        shape = (num_slots, num_kv_heads, max_len, head_dim)
-
-        def blank() -> list[Tensor]:
-            return [torch.zeros(shape, dtype=dtype, device=device) for _ in range(num_layers)]
-
-        return cls(blank(), blank(), [0] * num_slots)
+        shape = (num_layers, 2, num_slots, max_len, num_kv_heads, head_dim)
+        return cls(torch.zeros(shape, dtype=dtype, device=device), [0] * num_slots)
 
     @property
     def num_slots(self) -> int:
@@ -49,7 +50,7 @@ class SlotCache:
     @property
     def max_len(self) -> int:
         """Positions a slot can hold."""
-        return int(self.keys[0].shape[2])
+        return int(self.stack.shape[3])
 
     def truncate(self, slot: int, length: int) -> None:
         """Keeps the first `length` positions of a slot; what follows is rolled back.
@@ -63,4 +64,4 @@ class SlotCache:
 
     def clone(self) -> "SlotCache":
         """An independent copy (snapshots)."""
-        return type(self)([k.clone() for k in self.keys], [v.clone() for v in self.values], list(self.lengths))
+        return type(self)(self.stack.clone(), list(self.lengths))

@@ -7,20 +7,22 @@ handed out lowest first, so the requests of a step nearly always occupy one cont
 >>> marker = mark([Span(slot=0, start=5, count=3)])
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
-from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
 from sparkit.protocols import Span
 from sparkit.targets.cache import SlotCache
+from sparkit.targets.transformer import Mix
 
 LONG_SPAN = 24
 """Spans longer than this (prefill chunks) attend on their own, so that they do not pad everybody's queries."""
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -34,6 +36,7 @@ class Group:
     last: int  # one past its last
     scatter: Int[Tensor, " n"] | None  # flat token -> row of the padded queries; None when nothing is padded
     mask: Bool[Tensor, "slots 1 width key_len"] | None  # None: every key is visible
+
 
 @dataclass(frozen=True, slots=True)
 class Marker:
@@ -50,16 +53,19 @@ class Marker:
         """B, the tokens in the row."""
         return int(self.positions.shape[0])
 
+
 def _positions(spans: Sequence[Span], device: torch.device | str) -> Int[Tensor, " B"]:
     if len(spans) == 1:
         return torch.arange(spans[0].start, spans[0].start + spans[0].count, device=device)
     flat = [p for span in spans for p in range(span.start, span.start + span.count)]
     return torch.tensor(flat, dtype=torch.int64, device=device)
 
+
 def _slots(spans: Sequence[Span], device: torch.device | str) -> Int[Tensor, " B"]:
     if len(spans) == 1:
         return torch.full((spans[0].count,), spans[0].slot, dtype=torch.int64, device=device)
     return torch.tensor([s.slot for s in spans for _ in range(s.count)], dtype=torch.int64, device=device)
+
 
 def _group(
     spans: Sequence[Span], first: int, device: torch.device | str, *, bidirectional: bool, window: int | None
@@ -75,6 +81,7 @@ def _group(
         scatter = torch.tensor(flat, dtype=torch.int64, device=device)
     mask = _mask(spans, lo, hi, width, key_len, device, bidirectional=bidirectional, window=window)
     return Group(lo, hi, width, key_len, first, first + size, scatter, mask)
+
 
 def _mask(
     spans: Sequence[Span],
@@ -102,6 +109,7 @@ def _mask(
         # Padded queries may lie past the window; they keep key 0 so that no row is empty.
         seen = seen & ((key > query - window) | ((key == 0) & (query >= end)))
     return seen[:, None]
+
 
 def mark(
     spans: Sequence[Span],
@@ -139,39 +147,102 @@ def mark(
         run = []
     return Marker(tuple(spans), _slots(spans, device), _positions(spans, device), tuple(groups), rows)
 
+
 def store(cache: SlotCache, layer: int, marker: Marker, k: Float[Tensor, "B h e"], v: Float[Tensor, "B h e"]) -> None:
     """Writes the keys and values of a flat row at their slots and positions."""
     if len(marker.spans) == 1:  # a slice copy is several times cheaper than an indexed write
         slot, start, count = marker.spans[0]
-        cache.keys[layer][slot, :, start : start + count] = k.transpose(0, 1)
-        cache.values[layer][slot, :, start : start + count] = v.transpose(0, 1)
+        cache.stack[layer, 0, slot, start : start + count] = k
+        cache.stack[layer, 1, slot, start : start + count] = v
         return
-    cache.keys[layer][marker.slots, :, marker.positions] = k
-    cache.values[layer][marker.slots, :, marker.positions] = v
+    rows = marker.slots * cache.max_len + marker.positions
+    cache.stack[layer, 0].flatten(0, 1).index_copy_(0, rows, k)
+    cache.stack[layer, 1].flatten(0, 1).index_copy_(0, rows, v)
 
-def attend(
-    cache: SlotCache, layer: int, marker: Marker, q: Float[Tensor, "B heads e"]
-) -> Float[Tensor, "B heads e"]:
+
+def attend(cache: SlotCache, layer: int, marker: Marker, q: Float[Tensor, "B heads e"]) -> Float[Tensor, "B heads e"]:
     """Attention of a flat row over its own slots, group by group."""
-    parts = [_attend_group(cache.keys[layer], cache.values[layer], g, q[g.first : g.last]) for g in marker.groups]
+    parts = []
+    for group in marker.groups:
+        keys, values = (x[group.lo : group.hi, :, : group.key_len] for x in (cache.keys[layer], cache.values[layer]))
+        mask = _additive(group.mask, q.shape[1] // keys.shape[1], q.dtype)
+        parts.append(_attend_group(keys, values, group, mask, q[group.first : group.last]))
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-def _attend_group(keys: Tensor, values: Tensor, group: Group, q: Float[Tensor, "n heads e"]) -> Tensor:
-    num_slots, width, heads, kv_heads = group.hi - group.lo, group.width, q.shape[1], keys.shape[1]
-    if group.scatter is None:
-        padded = q
-    else:
-        padded = q.new_zeros(num_slots * width, heads, q.shape[2]).index_copy_(0, group.scatter, q)
-    # The query heads that share a key head are just more queries: keys and values are read once, never repeated.
-    folded = rearrange(padded, "(S w) (kv g) e -> S kv (g w) e", S=num_slots, kv=kv_heads)
-    mask = group.mask
-    if mask is not None and heads != kv_heads:
-        mask = mask.repeat(1, 1, heads // kv_heads, 1)
-    out = F.scaled_dot_product_attention(
-        folded,
-        keys[group.lo : group.hi, :, : group.key_len],
-        values[group.lo : group.hi, :, : group.key_len],
-        attn_mask=mask,
-    )
-    flat = rearrange(out, "S kv (g w) e -> (S w) (kv g) e", w=width)
-    return flat if group.scatter is None else flat[group.scatter]
+
+def mixer(cache: SlotCache, marker: Marker, num_heads: int, windowed: Mapping[int, Marker] | None = None) -> Mix:
+    """`store` then `attend` for every layer of one step, with views and masks cut once instead of once a layer.
+
+    Args:
+        cache: what the step writes to and reads from.
+        marker: where its tokens belong.
+        num_heads: query heads, a multiple of the cache's.
+        windowed: the markers of the layers that have a sliding window.
+    """
+    markers = [(windowed or {}).get(layer, marker) for layer in range(len(cache.keys))]
+    cut = {id(m): [_cut(cache, group, num_heads) for group in m.groups] for m in markers}
+    views = [cut[id(m)] for m in markers]
+    write_keys, write_values = _writer(cache, marker, 0), _writer(cache, marker, 1)
+
+    def mix(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        write_keys(layer, k)
+        write_values(layer, v)
+        if len(views[layer]) == 1:
+            view = views[layer][0]
+            return _attend_group(view.keys[layer], view.values[layer], view.group, view.mask, q)
+        rows = (q[view.group.first : view.group.last] for view in views[layer])
+        parts = (_attend_group(w.keys[layer], w.values[layer], w.group, w.mask, x) for w, x in zip(views[layer], rows))
+        return torch.cat(tuple(parts))
+
+    return mix
+
+
+class _View(NamedTuple):
+    """What one group reads, for all layers."""
+
+    group: Group
+    keys: tuple[Tensor, ...]
+    values: tuple[Tensor, ...]
+    mask: Tensor | None
+
+
+def _cut(cache: SlotCache, group: Group, num_heads: int) -> _View:
+    block = cache.stack[:, :, group.lo : group.hi, : group.key_len].transpose(3, 4)
+    mask = _additive(group.mask, num_heads // cache.stack.shape[4], cache.stack.dtype)
+    return _View(group, block[:, 0].unbind(), block[:, 1].unbind(), mask)
+
+
+def _writer(cache: SlotCache, marker: Marker, part: int) -> Callable[[int, Tensor], Tensor]:
+    if len(marker.spans) == 1:
+        slot, start, count = marker.spans[0]
+        views = cache.stack[:, part, slot, start : start + count].unbind()
+        return lambda layer, x: views[layer].copy_(x)
+    rows = marker.slots * cache.max_len + marker.positions
+    slots = cache.stack[:, part].flatten(1, 2).unbind()
+    return lambda layer, x: slots[layer].index_copy_(0, rows, x)
+
+
+def _additive(mask: Bool[Tensor, "S 1 width key_len"] | None, share: int, dtype: torch.dtype) -> Tensor | None:
+    """0 where a key is visible, -inf elsewhere, a row for every query: `share` heads read each key head."""
+    if mask is None:
+        return None
+    hidden = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
+    return hidden.repeat_interleave(share, dim=2) if share > 1 else hidden
+
+
+def _attend_group(
+    keys: Float[Tensor, "S kv key_len e"],
+    values: Float[Tensor, "S kv key_len e"],
+    group: Group,
+    mask: Float[Tensor, "S 1 queries key_len"] | None,
+    q: Float[Tensor, "n heads e"],
+) -> Float[Tensor, "n heads e"]:
+    size, heads, width, kv = q.shape[2], q.shape[1], group.width, keys.shape[1]
+    if group.scatter is not None:
+        q = q.new_zeros(len(keys) * width, heads, size).index_copy_(0, group.scatter, q)
+    # "(S w) (kv g) e -> S kv (w g) e": the query heads that share a key head are just more queries, so keys and
+    # values are read once and never repeated; with one key head both ways are views. (einops costs 5 us a call here.)
+    queries = q.reshape(-1, width, kv, heads // kv, size).transpose(1, 2).reshape(len(keys), kv, -1, size)
+    out = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
+    out = out.reshape(len(keys), kv, width, -1, size).transpose(1, 2).reshape(-1, heads, size)
+    return out if group.scatter is None else out[group.scatter]

@@ -34,7 +34,10 @@ def _llama3(frequencies: Tensor, scaling: RopeScaling) -> Tensor:
 def rope_table(
     head_size: int, max_positions: int, theta: float, scaling: RopeScaling | None
 ) -> tuple[Float[Tensor, "positions e"], Float[Tensor, "positions e"]]:
-    """Cosines and sines [max_positions, head_size] in float64, both halves equal (half-split layout).
+    """Cosines and sines [max_positions, head_size] in float64 for the half-split layout.
+
+    The first half of the sines is negated: (x1, x2) turns into (x1 cos - x2 sin, x2 cos + x1 sin), so the sign in the
+    table turns the rotation into x * cos + swap(x) * sin, without a negation at every layer.
 
     Raises:
         ValueError: for an odd head size.
@@ -46,5 +49,5 @@ def rope_table(
     if scaling is not None:
         frequencies = frequencies / scaling.factor if scaling.kind == "linear" else _llama3(frequencies, scaling)
     angles = torch.arange(max_positions, dtype=torch.float64)[:, None] * frequencies
-    angles = torch.cat((angles, angles), dim=-1)
-    return angles.cos(), angles.sin()
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
