@@ -12,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from sparkit.cli import app as application
-from sparkit.cli.documents import write_json
+from sparkit.cli.documents import console, write_json
 from sparkit.cli.errors import sentence, spoken
 from sparkit.registry import Registry
 
@@ -128,6 +128,13 @@ def test_json_is_whole_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         write_json({"value": 2}, str(path))
     assert json.loads(path.read_text())["schema"] == "x/1"
     assert [file.name for file in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_people_read_stderr_when_json_takes_stdout() -> None:
+    """Kills: a table in the middle of a JSON document that is piped on."""
+    assert console("-").stderr
+    assert not console(None).stderr
+    assert not console("out.json").stderr
 
 
 def test_doctor_document(sparkit_cli: Run) -> None:

@@ -68,6 +68,7 @@ def test_unknown_name_shows_close_matches_and_all(registry: Registry[object]) ->
         ("threshold", {"mode": "medium"}, r"wants mode as 'soft' or 'hard', not 'medium'"),
         ("file", {}, r"gadget 'file' needs 'path'; it takes path"),
         ("file", {"path": "x", "limit": 1.5}, r"wants limit as int or none, not 1.5"),
+        ("file", {"path": "x", "limit": True}, r"wants limit as int or none, not True"),
         ("file", {"path": 7}, r"wants path as path, not 7"),
     ],
 )
