@@ -159,7 +159,8 @@ def report(
     total = engine.clock() - begun
     seconds = Seconds(*phases, overhead=total - sum(phases))
     rows = iter(tops)
-    return [_round(engine, step, one, seconds, () if one.is_prefill else next(rows)) for one in done]
+    sizes = (step.batch_tokens, step.base_tokens)  # once a step: each is a sum over the batch
+    return [_round(engine, step, one, seconds, () if one.is_prefill else next(rows), sizes) for one in done]
 
 
 def _learn(engine: "Engine", step: "Step", done: list[Committed], seconds: float) -> None:
@@ -200,7 +201,7 @@ def _rounds(step: "Step", seconds: float) -> Rounds:
 
 
 def _round(
-    engine: "Engine", step: "Step", one: Committed, seconds: Seconds, top: tuple[TopTokens, ...]
+    engine: "Engine", step: "Step", one: Committed, seconds: Seconds, top: tuple[TopTokens, ...], sizes: tuple[int, int]
 ) -> Round:
     gamma, reading = engine.gamma, one.reading
     verify_len = one.span.count - 1 if reading is not None else 0
@@ -238,8 +239,8 @@ def _round(
         audit_chosen=tuple(bool(v) for v in column("chosen", audited)),
         audit_mass=column("mass", audited),
         num_requests=len(step.decoding),
-        batch_tokens=step.batch_tokens,
-        base_tokens=step.base_tokens,
+        batch_tokens=sizes[0],
+        base_tokens=sizes[1],
         seconds=seconds,
         top=top,
     )

@@ -17,7 +17,7 @@ from sparkit.proofs.enumeration import COUPLED, Address, Enumerated, Known, Numb
 from sparkit.proofs.exploration import alive, state_key
 from sparkit.proofs.problem import Law, Outcome, Problem, ProofClock, Watch
 from sparkit.proofs.witness import WitnessedDrafter, WitnessedVerifier
-from sparkit.proofs.worlds import Layout, WorldCalibrator, WorldConfidence, WorldScheduler, memories_of
+from sparkit.proofs.worlds import Layout, Slices, WorldCalibrator, WorldConfidence, WorldScheduler, memories_of
 from sparkit.rounds import Limits, Round
 
 BATCH = 512
@@ -36,6 +36,7 @@ class World:
     num_steps: int
     known: dict[Address, Known]
     probability: Number = 0.0
+    wants: bool | None = None  # whether it drafts next; None: it has nothing to draft for
 
     def decoding(self) -> list[Sequence]:
         """Requests that have an anchor."""
@@ -76,6 +77,7 @@ class _Batched:
     engine: Engine = field(init=False)
     scheduler: WorldScheduler = field(init=False)
     clock: ProofClock = field(default_factory=ProofClock)
+    slices: Slices = field(default_factory=Slices)
     found: dict[Outcome, Number] = field(default_factory=dict)
     faults: dict[str, None] = field(default_factory=dict)
     num_paths: int = 0
@@ -86,7 +88,7 @@ class _Batched:
         if self.source is None:
             self.source = Enumerated(COUPLED) if parts.verifier.schedule_invariant else Enumerated()
         self.source.width = len(problem.requests)
-        self.scheduler = WorldScheduler(parts.scheduler)
+        self.scheduler = WorldScheduler(parts.scheduler, self.slices)
         self.engine = Engine(
             self._parts(),
             gamma=problem.gamma,
@@ -103,8 +105,8 @@ class _Batched:
         return replace(
             parts,
             drafter=None if parts.drafter is None else WitnessedDrafter(parts.drafter),
-            confidence=WorldConfidence(parts.confidence),
-            calibrator=WorldCalibrator(parts.calibrator),
+            confidence=WorldConfidence(parts.confidence, self.slices),
+            calibrator=WorldCalibrator(parts.calibrator, self.slices),
             scheduler=self.scheduler,
             verifier=WitnessedVerifier(parts.verifier, self.source),
         )
@@ -134,16 +136,15 @@ class _Batched:
         return World(sequences, (0,) * num, (None,) * num, tuple([] for _ in range(num)), start, 0, {}, one)
 
     def _wave(self, tasks: list[Task]) -> tuple[list[tuple[Task, Path, World]], list[Task]]:
-        wants = self._wants(tasks[-1][0])
+        wants = tasks[-1][0].wants  # worlds of one step must agree
         room = BATCH // len(self.problem.requests)
-        taken = [i for i, (world, _) in enumerate(tasks) if self._wants(world) == wants][-room:]
+        taken = [i for i, (world, _) in enumerate(tasks) if world.wants == wants][-room:]
         chosen = [tasks[i] for i in taken]
         left = set(taken)
         rest = [task for i, task in enumerate(tasks) if i not in left]
         return self._step(chosen), rest
 
     def _wants(self, world: World) -> bool | None:
-        """Whether a world drafts (None: it has nothing to draft for); worlds of one step must agree."""
         rows = world.decoding()
         if not rows or self.problem.parts.drafter is None:
             return None
@@ -242,5 +243,6 @@ class _Batched:
             key = object()
         if key not in states:
             after.probability = 0 * p
+            after.wants = self._wants(after)
             states[key] = after
         states[key].probability += p

@@ -77,6 +77,10 @@ class Known:
 class Oracle(Protocol):
     """Knows the laws of a table model as fractions, decision by decision (`sparkit.proofs.rational`)."""
 
+    def begin(self, texts: dict[int, list[int]]) -> None:
+        """Told every request's committed tokens, by seed, when a step begins."""
+        ...
+
     def law(self, seed: int, anchor: int, purpose: int, offset: int) -> tuple[Fraction, ...]:
         """The exact law of a draw, or (p, 1 - p) of a coin."""
         ...

@@ -124,6 +124,8 @@ class _Exploration:
             restore(self.engine, state.snapshot)
             self.clock.reset()
             path = self.source.begin(scripts.pop(), state.known, self._frontier())
+            if self.source.oracle is not None:
+                self.source.oracle.begin(self._texts())
             rounds = self.engine.step()
             self.num_paths += 1
             self.faults.update(dict.fromkeys(path.faults))
@@ -131,6 +133,10 @@ class _Exploration:
             if self.watch is not None:
                 self.watch(state.snapshot.memories, path, rounds)
             yield path
+
+    def _texts(self) -> dict[int, list[int]]:
+        waiting = {request.seed: list(request.prompt) for _, request in self.engine.waiting}
+        return waiting | {s.request.seed: s.tokens for s in self.engine.running.values()}
 
     def _frontier(self) -> dict[int, int]:
         return {s.request.seed: s.anchor_position for s in self.engine.running.values()}

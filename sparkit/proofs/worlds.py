@@ -66,11 +66,52 @@ def _limits(limits: Limits, lo: int, hi: int) -> Limits:
     return Limits(hi - lo, limits.floor[lo:hi], limits.ceiling[lo:hi], limits.token_budget)
 
 
+class Slices:
+    """One step's `Rounds` cut into worlds, once for all parts that learn."""
+
+    def __init__(self) -> None:
+        self._rounds: Rounds | None = None
+        self._parts: list[tuple[Hashable, Rounds]] = []
+
+    def __call__(self, rounds: Rounds, layout: Layout) -> list[tuple[Hashable, Rounds]]:
+        """A key and the rounds of each world."""
+        if self._rounds is not rounds:
+            self._rounds, self._parts = rounds, self._cut(rounds, layout)
+        return self._parts
+
+    def _cut(self, rounds: Rounds, layout: Layout) -> list[tuple[Hashable, Rounds]]:
+        draft, verdict, limits = rounds.draft, rounds.verdict, rounds.limits
+        key = _bytes(
+            rounds.anchors, draft.tokens, draft.p_draft, draft.hidden, draft.previous_embedding, draft.lengths,
+            rounds.logits, rounds.confidence, rounds.survival, limits.floor, limits.ceiling, rounds.plan.verify_len,
+            verdict.accepted, verdict.next_token, verdict.is_bonus, rounds.accept_rate,
+        )  # fmt: skip
+        out: list[tuple[Hashable, Rounds]] = []
+        for (lo, hi), step in zip(layout.rows, layout.steps, strict=True):
+            ids = tuple(number % layout.width for number in rounds.requests[lo:hi])
+            seen = Rounds(
+                step,
+                ids,
+                rounds.anchors[lo:hi],
+                _cut(draft, lo, hi),
+                rounds.logits[lo:hi],
+                rounds.confidence[lo:hi],
+                rounds.survival[lo:hi],
+                _limits(limits, lo, hi),
+                Plan(rounds.plan.verify_len[lo:hi]),
+                Verdict(verdict.accepted[lo:hi], verdict.next_token[lo:hi], verdict.is_bonus[lo:hi]),
+                rounds.accept_rate[lo:hi],
+                rounds.seconds,
+            )
+            out.append(((key(lo, hi), ids, step), seen))
+        return out
+
+
 class WorldConfidence:
     """A confidence asked world by world."""
 
-    def __init__(self, part: Confidence) -> None:
-        self.part, self._memo, self._observed = part, Memo(), Memo()
+    def __init__(self, part: Confidence, slices: Slices) -> None:
+        self.part, self._slices, self._memo, self._observed = part, slices, Memo(), Memo()
         self.lossless, self.batch_independent = part.lossless, part.batch_independent
 
     def start(self) -> Any:
@@ -94,14 +135,14 @@ class WorldConfidence:
 
     def observe(self, memory: Layout, rounds: Rounds) -> Layout:
         """See `Confidence`."""
-        return _observe(self.part, self._observed, memory, rounds)
+        return _observe(self.part, self._observed, self._slices, memory, rounds)
 
 
 class WorldCalibrator:
     """A calibrator asked world by world."""
 
-    def __init__(self, part: Calibrator) -> None:
-        self.part, self._memo, self._observed = part, Memo(), Memo()
+    def __init__(self, part: Calibrator, slices: Slices) -> None:
+        self.part, self._slices, self._memo, self._observed = part, slices, Memo(), Memo()
         self.lossless, self.batch_independent = part.lossless, part.batch_independent
 
     def start(self) -> Any:
@@ -137,14 +178,14 @@ class WorldCalibrator:
 
     def observe(self, memory: Layout, rounds: Rounds) -> Layout:
         """See `Calibrator`."""
-        return _observe(self.part, self._observed, memory, rounds)
+        return _observe(self.part, self._observed, self._slices, memory, rounds)
 
 
 class WorldScheduler:
     """A scheduler asked world by world."""
 
-    def __init__(self, part: Scheduler) -> None:
-        self.part, self._memo, self._observed = part, Memo(), Memo()
+    def __init__(self, part: Scheduler, slices: Slices) -> None:
+        self.part, self._slices, self._memo, self._observed = part, slices, Memo(), Memo()
         self.lossless, self.batch_independent = part.lossless, part.batch_independent
 
     def start(self) -> Any:
@@ -184,7 +225,7 @@ class WorldScheduler:
 
     def observe(self, memory: Layout, rounds: Rounds) -> Layout:
         """See `Scheduler`."""
-        return _observe(self.part, self._observed, memory, rounds)
+        return _observe(self.part, self._observed, self._slices, memory, rounds)
 
     def observe_undrafted(self, memory: Layout, num_tokens: int, num_requests: int, seconds: float) -> Layout:
         """See `Scheduler`; an undrafted step gives every request one token."""
@@ -201,39 +242,15 @@ class WorldScheduler:
         )
 
 
-def _observe(part: Any, memo: Memo, memory: Layout, rounds: Rounds) -> Layout:
-    draft, verdict, limits = rounds.draft, rounds.verdict, rounds.limits
-    key = _bytes(
-        rounds.anchors, draft.tokens, draft.p_draft, draft.hidden, draft.previous_embedding, draft.lengths,
-        rounds.logits, rounds.confidence, rounds.survival, limits.floor, limits.ceiling, rounds.plan.verify_len,
-        verdict.accepted, verdict.next_token, verdict.is_bonus, rounds.accept_rate,
-    )  # fmt: skip
-
-    def ask(lo: int, hi: int, step: int, inner: Any) -> Any:
-        seen = Rounds(
-            step,
-            tuple(number % memory.width for number in rounds.requests[lo:hi]),
-            rounds.anchors[lo:hi],
-            _cut(draft, lo, hi),
-            rounds.logits[lo:hi],
-            rounds.confidence[lo:hi],
-            rounds.survival[lo:hi],
-            _limits(limits, lo, hi),
-            Plan(rounds.plan.verify_len[lo:hi]),
-            Verdict(verdict.accepted[lo:hi], verdict.next_token[lo:hi], verdict.is_bonus[lo:hi]),
-            rounds.accept_rate[lo:hi],
-            rounds.seconds,
-        )
+def _observe(part: Any, memo: Memo, slices: Slices, memory: Layout, rounds: Rounds) -> Layout:
+    def ask(seen: Rounds, inner: Any) -> Any:
         with blaming(part, "observe", memory=inner, rounds=seen):
             return part.observe(inner, seen)
 
     return memory.with_memories(
         [
-            memo(
-                (key(lo, hi), tuple(n % memory.width for n in rounds.requests[lo:hi]), step, freeze(inner)),
-                lambda: ask(lo, hi, step, inner),  # noqa: B023
-            )
-            for (lo, hi), step, inner in zip(memory.rows, memory.steps, memory.memories, strict=True)
+            memo((key, freeze(inner)), lambda: ask(seen, inner))  # noqa: B023
+            for (key, seen), inner in zip(slices(rounds, memory), memory.memories, strict=True)
         ]
     )
 
