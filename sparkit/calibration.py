@@ -1,6 +1,6 @@
 """A calibration on disk: numbers that belong to one drafter, target, verifier, temperature and filters, and say so.
 
-    warn_mismatch(calibrator.provenance, Provenance(drafter="dspark", target="bundled"))
+warn_mismatch(calibrator.provenance, Provenance(drafter="dspark", target="bundled"))
 """
 
 import math
@@ -132,6 +132,10 @@ def for_gamma(values: Float[Tensor, " positions"], gamma: int) -> Float[Tensor, 
 
 
 def to_confidence(scaled: Float[Tensor, "R gamma"], logits: Float[Tensor, "R gamma"]) -> Float[Tensor, "R gamma"]:
-    """sigmoid(scaled), with raw logits of +inf giving exactly 1, -inf exactly 0, nan 0 whatever the scaling did."""
-    limits = (logits > 0).to(scaled)
-    return torch.where(logits.isfinite(), torch.sigmoid(scaled), limits)
+    """sigmoid(scaled), with exact ends."""
+    return with_exact_ends(torch.sigmoid(scaled), logits)
+
+
+def with_exact_ends(confidence: Float[Tensor, "R gamma"], logits: Float[Tensor, "R gamma"]) -> Float[Tensor, "R gamma"]:
+    """Raw logits of +inf give exactly 1, -inf exactly 0, nan 0, whatever the correction made of them."""
+    return torch.where(logits.isfinite(), confidence, (logits > 0).to(confidence))

@@ -47,6 +47,11 @@ class Records:
     def __getitem__(self, rows: slice | Int[Tensor, " M"] | Bool[Tensor, " N"]) -> "Records":
         return Records(self.logits[rows], self.accepted[rows], self.verify_len[rows], self.accept_rate[rows])
 
+    def plus(self, later: "Records") -> "Records":
+        """These rounds and later ones."""
+        columns = ("logits", "accepted", "verify_len", "accept_rate")
+        return Records(*(torch.cat((getattr(self, name), getattr(later, name))) for name in columns))
+
 
 def hard_known(accepted: Int[Tensor, " R"], verify_len: Int[Tensor, " R"], gamma: int) -> Bool[Tensor, "R gamma"]:
     """Where c_k has a hard label."""

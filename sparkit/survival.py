@@ -67,18 +67,15 @@ def throughput_curve(
 
 
 def admissible(survival: Float[Tensor, "R gamma"], ceiling: Int[Tensor, " R"]) -> Float[Tensor, "R gamma"]:
-    """Survivals that admission may trust: nan is 0, within [0, 1], non-increasing, 0 from the ceiling on.
-
-    float64 where the device has it: a thousand survivals are summed before two throughputs are compared.
-    """
-    exact = survival if survival.device.type == "mps" else survival.double()
+    """Survivals that admission may trust: nan is 0, within [0, 1], non-increasing, 0 from the ceiling on."""
+    clean = exact(survival).nan_to_num(nan=0.0).clamp(0, 1)
     positions = torch.arange(survival.shape[1], device=survival.device)
-    return torch.where(positions < ceiling[:, None], _falling(exact), 0.0)
+    return clean.cummin(-1).values * (positions < ceiling[:, None])
 
 
-def _falling(survival: Float[Tensor, "R gamma"]) -> Float[Tensor, "R gamma"]:
-    clean = survival.nan_to_num(nan=0.0).clamp(0, 1)
-    return clean.cummin(-1).values if survival.shape[1] else clean
+def exact(values: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
+    """float64 where the device has it: a thousand survivals are summed before two throughputs are compared."""
+    return values if values.device.type == "mps" else values.double()
 
 
 def spend_by_position(wanted: Bool[Tensor, "R gamma"], room: int | Int[Tensor, ""] | None) -> Int[Tensor, " R"]:
@@ -132,12 +129,6 @@ class Queue(NamedTuple):
         drafts = self.num_floor + torch.arange(len(tau), device=tau.device)
         return tau * rates[drafts.clamp(max=len(rates) - 1)]
 
-    def best(self, rates: Float[Tensor, " points"]) -> Int[Tensor, ""]:
-        """The unrestricted search: how many admissions reach the largest Theta (the fewest, on a tie)."""
-        throughput = self.throughput(rates)
-        is_open = torch.cat((self.is_open.new_ones(1), self.is_open))
-        return torch.where(is_open, throughput, -1.0).argmax()
-
     def admit(self, kept: Bool[Tensor, " n"]) -> Plan:
         """The plan of the floors and the kept candidates."""
         return Plan(self.floor.scatter_add(0, self.request, (kept & self.is_open).to(self.floor)))
@@ -150,16 +141,30 @@ class Queue(NamedTuple):
 def queue_of(survival: Float[Tensor, "R gamma"], limits: Limits) -> Queue:
     """Floors as granted, then everything else in admission order."""
     num, gamma = survival.shape
-    trusted, room = admissible(survival, limits.ceiling), room_for_drafts(limits)
-    positions = torch.arange(gamma, device=survival.device)
-    floor = granted_floor(limits, gamma)
-    is_floor = positions < floor[:, None]
-    candidates = torch.where(is_floor, 0.0, trusted)
-    order = admission_order(candidates)
-    values = candidates.flatten()[order]
+    trusted, floor = admissible(survival, limits.ceiling), granted_floor(limits, gamma)
     num_floor = floor.sum()
-    is_open = values > 0
-    if room is not None:
-        is_open = is_open & (torch.arange(len(values), device=values.device) < room - num_floor)
-    base_tau = num + torch.where(is_floor, trusted, 0.0).sum()
-    return Queue(values, torch.div(order, gamma, rounding_mode="floor"), is_open, floor, num_floor, base_tau)
+    is_floor = torch.arange(gamma, device=survival.device) < floor[:, None]
+    base_tau = num + (trusted * is_floor).sum()
+    values, order = trusted.masked_fill(is_floor, 0.0).T.flatten().sort(descending=True, stable=True)
+    is_open = _open(values, room_for_drafts(limits), num_floor)
+    return Queue(values, order.remainder(max(1, num)), is_open, floor, num_floor, base_tau)
+
+
+def _open(values: Float[Tensor, " n"], room: int | None, num_floor: Int[Tensor, ""] | int) -> Bool[Tensor, " n"]:
+    if room is None:
+        return values > 0
+    return (values > 0) & (torch.arange(len(values), device=values.device) < room - num_floor)
+
+
+def search_limit(trusted: Float[Tensor, "R gamma"], limits: Limits, rates: Float[Tensor, " points"]) -> Int[Tensor, ""]:
+    """The unrestricted global search: how many drafts give the largest Theta, the fewest on a tie.
+
+    Floors play no part: they are a matter of one step, the limit K one of the load. Lossless only on survivals that no
+    draft token of this round has touched (old ones, predicted ones).
+    """
+    values = trusted.flatten().sort(descending=True).values
+    is_open = _open(values, room_for_drafts(limits), 0)
+    tau = torch.cat((values.new_full((1,), len(trusted)), values)).cumsum(0)
+    throughput = tau * rates
+    throughput[1:].masked_fill_(~is_open, -1.0)
+    return throughput.argmax()

@@ -34,21 +34,37 @@ def fit_temperatures(
     records: Records,
     weight: Float[Tensor, " N"] | None = None,
     *,
+    kept: Float[Tensor, " gamma"] | None = None,
     min_rounds: int = 30,
     num_temperatures: int = NUM_TEMPERATURES,
+    soft: bool = False,
+    smoothness: float = 0.0,
 ) -> Scaling:
-    """Temperatures of every position; `weight` (None: 1 each) lets old rounds fade."""
+    """Temperatures of every position.
+
+    Args:
+        records: verified rounds; for survival at k only those with verify_len >= k count.
+        weight: None means 1 each; lets old rounds fade.
+        kept: what a position without a temperature of its own takes; None means the one before it.
+        min_rounds: fewer rounds at a position give it none.
+        num_temperatures: points of the grid.
+        soft: the last step of "prefix accepted" by its label 1 - TV, which is known even one past the cut: the same
+            mean with less noise, under token-wise rejection.
+        smoothness: ECE that a whole e-fold away from the position before must be worth (few rounds).
+    """
     logits = records.logits.double().nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
     weight = torch.ones(len(records), dtype=torch.float64) if weight is None else weight.double()
     grid = _grid(num_temperatures)
     survival = torch.ones(len(records), dtype=torch.float64)
     found, notes, last = [], [], torch.ones((), dtype=torch.float64)
     for k in range(records.gamma):
-        rows = records.verify_len > k
+        rows, outcome = _outcomes(records, k, soft)
         note = _degenerate(records, rows, k, min_rounds)
         if not note:
-            errors = grid_ece(logits[rows, k], survival[rows], records.accepted[rows] > k, weight[rows], grid)
-            last = grid[errors.argmin()]
+            errors = grid_ece(logits[rows, k], survival[rows], outcome[rows], weight[rows], grid)
+            last = grid[(errors + smoothness * (grid / last).log().abs()).argmin()]
+        elif kept is not None:
+            last = kept[k].double()
         found.append(last)
         notes.append(note)
         survival = survival * torch.sigmoid(logits[:, k] / last)
@@ -61,11 +77,23 @@ def _grid(num: int) -> Float[Tensor, " grid"]:
     return grid[nearest_first].exp()
 
 
+def _outcomes(records: Records, k: int, soft: bool) -> tuple[Bool[Tensor, " N"], Float[Tensor, " N"]]:
+    """Which rounds know whether the prefix up to (0-based) k was accepted, and the answer."""
+    rate = records.accept_rate[:, k]
+    if not soft:
+        return records.verify_len > k, (records.accepted > k).double()
+    is_known = ((records.verify_len >= k) & ~rate.isnan()) | (records.verify_len > k)
+    label = torch.where(rate.isnan(), (records.accepted > k).double(), rate.double())
+    return is_known, torch.where(records.accepted >= k, label, 0.0)
+
+
 def _degenerate(records: Records, rows: Bool[Tensor, " N"], k: int, min_rounds: int) -> str:
     num = int(rows.sum())
     if num < min_rounds:
         return f"{num} rounds verified it: at least {min_rounds} are needed"
-    reached = rows & (records.accepted >= k)
+    reached = (records.verify_len > k) & (records.accepted >= k)
+    if not int(reached.sum()):
+        return "no accepted prefix was verified here"
     accepted = int((reached & (records.accepted > k)).sum())
     if accepted == int(reached.sum()):
         return "nothing was rejected here"
@@ -75,23 +103,23 @@ def _degenerate(records: Records, rows: Bool[Tensor, " N"], k: int, min_rounds: 
 def grid_ece(
     logits: Float[Tensor, " N"],
     before: Float[Tensor, " N"],
-    is_accepted: Bool[Tensor, " N"],
+    outcome: Float[Tensor, " N"],
     weight: Float[Tensor, " N"],
     grid: Float[Tensor, " grid"],
 ) -> Float[Tensor, " grid"]:
     """ECE of before * sigmoid(logits / T) for every T: a bin's error is |sum of w (outcome - prediction)|."""
     chunk = max(1, CHUNK // max(1, len(logits)))
-    return torch.cat([_errors(logits, before, is_accepted, weight, part) for part in torch.split(grid, chunk)])
+    return torch.cat([_errors(logits, before, outcome, weight, part) for part in torch.split(grid, chunk)])
 
 
 def _errors(
     logits: Float[Tensor, " N"],
     before: Float[Tensor, " N"],
-    is_accepted: Bool[Tensor, " N"],
+    outcome: Float[Tensor, " N"],
     weight: Float[Tensor, " N"],
     grid: Float[Tensor, " part"],
 ) -> Float[Tensor, " part"]:
     predicted = before * torch.sigmoid(logits / grid[:, None])
-    gaps = weight * (is_accepted.double() - predicted)
+    gaps = weight * (outcome - predicted)
     sums = gaps.new_zeros(len(grid), NUM_BINS).scatter_add(1, bin_of(predicted), gaps)
     return sums.abs().sum(-1) / weight.sum()

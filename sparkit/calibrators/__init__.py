@@ -1,5 +1,5 @@
 """Corrections of raw confidences; importing the package registers them."""
 
-from sparkit.calibrators import identity, sts
+from sparkit.calibrators import identity, isotonic, online, platt, sts
 
-__all__ = ["identity", "sts"]
+__all__ = ["identity", "isotonic", "online", "platt", "sts"]

@@ -22,7 +22,7 @@ from sparkit.capacity import Capacity
 from sparkit.pace import Pace, check_probe_every
 from sparkit.protocols import SCHEDULERS
 from sparkit.rounds import Limits, Plan, Rounds
-from sparkit.survival import Queue, queue_of
+from sparkit.survival import admissible, queue_of, search_limit
 
 LAG = 2
 
@@ -74,7 +74,7 @@ class Delayed:
         """See `Scheduler`."""
         queue = queue_of(survival, limits)
         admit_limit = self.admit_limit(survival, capacity, limits, memory)
-        found = Found(_search(survival, capacity, limits), len(survival))
+        found = Found(_search(admissible(survival, limits.ceiling), capacity, limits), len(survival))
         plan = queue.admit_first(admit_limit - queue.num_floor)
         return plan, replace(memory, found=(*memory.found, found)[-LAG:])
 
@@ -85,7 +85,7 @@ class Delayed:
         num, gamma = survival.shape
         if len(memory.found) < LAG:
             cold = torch.full_like(survival, self.cold_confidence).cumprod(-1)
-            return _search(cold, capacity, limits)
+            return _search(admissible(cold, limits.ceiling), capacity, limits)
         old = memory.found[0]
         if old.num_requests == num:
             return old.admit_limit
@@ -100,7 +100,5 @@ class Delayed:
         return replace(memory, pace=memory.pace.after_undrafted())
 
 
-def _search(survival: Float[Tensor, "R gamma"], capacity: Capacity, limits: Limits) -> Int[Tensor, ""]:
-    """The unrestricted search, floors apart: they are a matter of this step, K one of the load."""
-    queue: Queue = queue_of(survival, replace(limits, floor=torch.zeros_like(limits.floor)))
-    return queue.best(capacity.rates(len(survival), limits.base_tokens, survival.numel(), queue.survival))
+def _search(trusted: Float[Tensor, "R gamma"], capacity: Capacity, limits: Limits) -> Int[Tensor, ""]:
+    return search_limit(trusted, limits, capacity.rates(len(trusted), limits.base_tokens, trusted.numel(), trusted))

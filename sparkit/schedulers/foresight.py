@@ -23,7 +23,7 @@ from sparkit.labels import conditional_labels
 from sparkit.pace import Pace, check_probe_every
 from sparkit.protocols import SCHEDULERS
 from sparkit.rounds import Limits, Plan, Rounds
-from sparkit.survival import admissible, queue_of
+from sparkit.survival import exact, queue_of, search_limit
 
 NUM_BINS = 10
 FADING = 0.999  # a round
@@ -73,14 +73,16 @@ class Foresight:
         self, survival: Float[Tensor, "R gamma"], capacity: Capacity, limits: Limits, memory: Memory
     ) -> tuple[Plan, Memory]:
         """See `Scheduler`."""
-        predicted = queue_of(self.predict(survival, memory), limits)
-        rates = capacity.rates(len(survival), limits.base_tokens, survival.numel(), predicted.survival)
-        return queue_of(survival, limits).admit_first(predicted.best(rates)), memory
+        queue, predicted = queue_of(survival, limits), self.predict(survival, memory)
+        rates = capacity.rates(len(survival), limits.base_tokens, survival.numel(), predicted)
+        positions = torch.arange(survival.shape[1], device=survival.device)
+        admit_limit = search_limit(predicted * (positions < limits.ceiling[:, None]), limits, rates)
+        return queue.admit_first(admit_limit - queue.num_floor), memory
 
     def predict(self, survival: Float[Tensor, "R gamma"], memory: Memory) -> Float[Tensor, "R gamma"]:
         """Expected survivals from the first confidence of each request and nothing else of this round."""
         gamma = survival.shape[1]
-        first = admissible(survival[:, :1], torch.ones_like(survival[:, 0], dtype=torch.int64))
+        first = exact(survival[:, :1]).nan_to_num(nan=0.0).clamp(0, 1)
         prior = self.prior_rounds
         accepted, trials = memory.accepted, memory.trials
         if accepted is None or trials is None:

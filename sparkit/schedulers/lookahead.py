@@ -41,7 +41,9 @@ class Lookahead:
         """See `Scheduler`; among equals the fewest drafts."""
         queue = queue_of(survival, limits)
         rates = capacity.rates(len(survival), limits.base_tokens, survival.numel(), queue.survival)
-        return queue.admit_first(queue.best(rates)), memory
+        throughput = queue.throughput(rates)
+        throughput[1:].masked_fill_(~queue.is_open, -1.0)
+        return queue.admit_first(throughput.argmax()), memory
 
     def observe(self, memory: Pace, rounds: Rounds) -> Pace:
         """Remembers tokens and seconds."""
