@@ -1,0 +1,102 @@
+"""A training state is one safetensors file, replaced whole: weights, optimiser moments, and a JSON note in its header.
+
+One file means one rename, so a kill at any moment leaves the old state or the new one. Nothing is pickled. Batches and
+anchors are functions of (seed, step), so no generator state is kept: the step number is all that resuming needs.
+
+Not done here: exporting finished weights (`sparkit.training.export`).
+
+>>> note = Note(step=5, seconds=1.0, world_size=1)
+"""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+FILE = "checkpoint.safetensors"
+_MODEL, _OPTIMIZER = "model.", "optimizer."
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a checkpoint says beside its tensors."""
+
+    step: int  # optimiser steps done
+    seconds: float  # training time spent, pauses excluded
+    world_size: int  # processes that took part
+
+
+def trainable(module: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that training changes, by name."""
+    return {name: p for name, p in module.named_parameters() if p.requires_grad}
+
+
+def save_checkpoint(folder: Path, module: nn.Module, optimizer: torch.optim.Optimizer, note: Note) -> Path:
+    """Writes the state under a temporary name and renames it into place."""
+    tensors = {_MODEL + name: p.detach() for name, p in trainable(module).items()}
+    for name, p in trainable(module).items():
+        for key, value in optimizer.state.get(p, {}).items():
+            tensors[f"{_OPTIMIZER}{key}.{name}"] = torch.as_tensor(value)
+    folder.mkdir(parents=True, exist_ok=True)
+    return write_tensors(folder / FILE, tensors, {"note": json.dumps(asdict(note))})
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> Path:
+    """A safetensors file that is there whole or not at all."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        save_file({name: t.contiguous() for name, t in tensors.items()}, scratch, metadata=metadata)
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
+    return path
+
+
+def load_checkpoint(folder: Path, module: nn.Module, optimizer: torch.optim.Optimizer, world_size: int = 1) -> Note:
+    """Puts a saved state into `module` and `optimizer` and returns its note.
+
+    Raises:
+        ValueError: if the file is damaged, belongs to another module, or was written by another number of processes.
+    """
+    path = folder / FILE
+    try:
+        with safe_open(path, framework="pt") as file:
+            note = Note(**json.loads(file.metadata()["note"]))
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        raise ValueError(f"checkpoint {path}: not readable ({error}); delete it to start afresh") from error
+    _check(path, module, tensors, note, world_size)
+    _fill(module, optimizer, tensors)
+    return note
+
+
+def _check(path: Path, module: nn.Module, tensors: dict[str, Tensor], note: Note, world_size: int) -> None:
+    if note.world_size != world_size:
+        raise ValueError(
+            f"checkpoint {path} was written by {note.world_size} process(es), this run has {world_size}: batches are "
+            "shared out by rank, so resume with the same number or start afresh"
+        )
+    stored = {name.removeprefix(_MODEL): tuple(t.shape) for name, t in tensors.items() if name.startswith(_MODEL)}
+    wanted = {name: tuple(p.shape) for name, p in trainable(module).items()}
+    if stored != wanted:
+        odd = sorted(n for n in stored.keys() | wanted.keys() if stored.get(n) != wanted.get(n))
+        raise ValueError(f"checkpoint {path} holds another module: {odd[:3]} differ; delete it to start afresh")
+
+
+def _fill(module: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    states: dict[nn.Parameter, dict[str, Tensor]] = {}
+    for name, p in trainable(module).items():
+        p.data.copy_(tensors[_MODEL + name])
+        ending = f".{name}"
+        found = {k: t for k, t in tensors.items() if k.startswith(_OPTIMIZER) and k.endswith(ending)}
+        state = {k[len(_OPTIMIZER) : -len(ending)]: t for k, t in found.items()}
+        states[p] = {key: t for key, t in state.items() if "." not in key}
+    optimizer.state.clear()
+    optimizer.state.update({p: state for p, state in states.items() if state})
