@@ -9,6 +9,7 @@ or the new one. A read checks the size before it parses, so that a file from a s
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ from typing import Any, BinaryIO
 
 MAX_JSON_BYTES = 64 * 1024 * 1024
 MAX_JSON_DEPTH = 64
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)  # a bracket inside a text opens nothing
+_FLAT = bytes(set(range(256)) - set(b"[]{}"))
 
 
 @contextmanager
@@ -63,7 +66,7 @@ def read_json(path: Path, *, max_bytes: int = MAX_JSON_BYTES) -> Any:
 def parse_json(data: bytes, name: str) -> Any:
     """Parses bytes that came from `name`, refusing hostile nesting before the parser recurses into it."""
     depth = deepest = 0
-    for byte in data.translate(None, delete=bytes(set(range(256)) - set(b'[]{}"\\'))) if _may_nest(data) else b"":
+    for byte in _STRINGS.sub(b"", data).translate(None, delete=_FLAT) if _may_nest(data) else b"":
         depth += (byte in b"[{") - (byte in b"]}")
         deepest = max(deepest, depth)
     if deepest > MAX_JSON_DEPTH:

@@ -1,0 +1,5 @@
+"""Models whose distribution must be kept: our own transformer, its loaders, the adapter to `transformers`."""
+
+from sparkit.targets import hf, loaders
+
+__all__ = ["hf", "loaders"]

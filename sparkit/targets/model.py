@@ -1,6 +1,6 @@
 """A `Target` over our own transformer: ragged forward on a slot cache, feature taps, logits at the asked rows.
 
-    tokens [B] as spans  ->  decoder layers on the flat row, attention slot by slot  ->  logits [N, V], features [B, taps d]
+    tokens [B] as spans  ->  decoder layers on the flat row, attention by slot  ->  logits [N, V], features [B, taps d]
 
 Weights come from `sparkit.targets.loaders`; nothing is drawn here.
 
@@ -39,16 +39,7 @@ class TransformerTarget:
         self.num_layers, self.max_positions = config.num_layers, config.max_positions
         self.eos_ids = config.eos_ids
         self.feature_layers = tuple(taps)
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        return self.model.norm.weight.device
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The weights' precision."""
-        return self.model.norm.weight.dtype
+        self.device, self.dtype = model.norm.weight.device, model.norm.weight.dtype
 
     def with_taps(self, taps: Sequence[int]) -> "TransformerTarget":
         """The same weights with other features.
@@ -60,11 +51,13 @@ class TransformerTarget:
 
     def embed(self, tokens: Int[Tensor, "*N"]) -> Float[Tensor, "*N d"]:
         """Token embeddings."""
-        return self.model.embedding(tokens)
+        embedded: Tensor = self.model.embedding(tokens)
+        return embedded
 
     def lm_head(self, hidden: Float[Tensor, "*N d"]) -> Float[Tensor, "*N V"]:
         """The output matrix alone."""
-        return self.model.lm_head(hidden)
+        logits: Tensor = self.model.lm_head(hidden)
+        return logits
 
     def new_cache(self, num_slots: int, max_len: int) -> SlotCache:
         """Empty slots of `max_len` positions each."""
@@ -81,7 +74,7 @@ class TransformerTarget:
         Raises:
             ValueError: for a span that does not continue its slot, or runs past the cache.
         """
-        _require_continuing(spans, cache)
+        require_continuing(spans, cache.lengths, cache.max_len)
         marker = mark(spans, device=self.device)
         hidden, tapped = self.model.hidden(
             tokens, marker.positions, self._mix(spans, cache, marker), taps=self.feature_layers
@@ -109,10 +102,11 @@ def require_taps(taps: Sequence[int], num_layers: int, name: str) -> None:
             )
 
 
-def _require_continuing(spans: Sequence[Span], cache: SlotCache) -> None:
+def require_continuing(spans: Sequence[Span], lengths: Sequence[int], max_len: int) -> None:
+    """A `ValueError` for a span that does not start where its slot ends, or runs past the slot."""
     for slot, start, count in spans:
-        if start != cache.lengths[slot] or start + count > cache.max_len:
+        if start != lengths[slot] or start + count > max_len:
             raise ValueError(
-                f"span (slot={slot}, start={start}, count={count}): the slot holds {cache.lengths[slot]} of at most "
-                f"{cache.max_len} positions; a span starts where its slot ends"
+                f"span (slot={slot}, start={start}, count={count}): the slot holds {lengths[slot]} of at most "
+                f"{max_len} positions; a span starts where its slot ends"
             )

@@ -190,9 +190,7 @@ def mixer(cache: SlotCache, marker: Marker, num_heads: int, windowed: Mapping[in
         if len(views[layer]) == 1:
             view = views[layer][0]
             return _attend_group(view.keys[layer], view.values[layer], view.group, view.mask, q)
-        rows = (q[view.group.first : view.group.last] for view in views[layer])
-        parts = (_attend_group(w.keys[layer], w.values[layer], w.group, w.mask, x) for w, x in zip(views[layer], rows))
-        return torch.cat(tuple(parts))
+        return torch.cat([_attend_view(view, layer, q) for view in views[layer]])
 
     return mix
 
@@ -204,6 +202,11 @@ class _View(NamedTuple):
     keys: tuple[Tensor, ...]
     values: tuple[Tensor, ...]
     mask: Tensor | None
+
+
+def _attend_view(view: _View, layer: int, q: Tensor) -> Tensor:
+    group = view.group
+    return _attend_group(view.keys[layer], view.values[layer], group, view.mask, q[group.first : group.last])
 
 
 def _cut(cache: SlotCache, group: Group, num_heads: int) -> _View:

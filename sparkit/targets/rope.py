@@ -1,4 +1,4 @@
-"""Rotary position tables: the plain geometric one, linear interpolation and Llama 3's frequency-dependent scaling.
+"""Rotary position tables: the plain geometric one, and three scalings: linear, Llama 3's by wavelength, YaRN.
 
 Tables are computed in float64 and rounded once, so that a float64 model really is float64.
 """
@@ -16,11 +16,21 @@ from torch import Tensor
 class RopeScaling:
     """How frequencies are stretched for longer contexts."""
 
-    kind: Literal["linear", "llama3"]
+    kind: Literal["linear", "llama3", "yarn"]
     factor: float
-    low_freq_factor: float = 1.0  # llama3 only, as the two below
-    high_freq_factor: float = 4.0
-    original_max_positions: int = 8192
+    low_freq_factor: float = 1.0  # llama3
+    high_freq_factor: float = 4.0  # llama3
+    original_max_positions: int = 8192  # llama3, yarn
+    beta_fast: float = 32.0  # yarn: frequencies that turn more often than this within the old context stay
+    beta_slow: float = 1.0  # yarn: frequencies that turn less often are interpolated
+    attention_factor: float | None = None  # yarn: multiplies cosines and sines; None: 0.1 ln(factor) + 1
+
+    @property
+    def amplitude(self) -> float:
+        """What cosines and sines are multiplied by."""
+        if self.kind != "yarn":
+            return 1.0
+        return self.attention_factor or (1.0 if self.factor <= 1 else 0.1 * math.log(self.factor) + 1)
 
 
 def _llama3(frequencies: Tensor, scaling: RopeScaling) -> Tensor:
@@ -29,6 +39,25 @@ def _llama3(frequencies: Tensor, scaling: RopeScaling) -> Tensor:
     blend = (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor)
     blend = blend.clamp(0, 1)
     return frequencies * blend + frequencies / scaling.factor * (1 - blend)
+
+
+def _yarn(frequencies: Tensor, scaling: RopeScaling, theta: float) -> Tensor:
+    size = 2 * len(frequencies)
+
+    def pair_turning(times: float) -> float:
+        return size * math.log(scaling.original_max_positions / (times * 2 * math.pi)) / (2 * math.log(theta))
+
+    low = max(math.floor(pair_turning(scaling.beta_fast)), 0)
+    high = min(math.ceil(pair_turning(scaling.beta_slow)), size - 1)
+    ramp = (torch.arange(size // 2, dtype=torch.float64) - low) / max(high - low, 0.001)
+    ramp = ramp.clamp(0, 1)
+    return frequencies / scaling.factor * ramp + frequencies * (1 - ramp)
+
+
+def _scaled(frequencies: Tensor, scaling: RopeScaling, theta: float) -> Tensor:
+    if scaling.kind == "linear":
+        return frequencies / scaling.factor
+    return _llama3(frequencies, scaling) if scaling.kind == "llama3" else _yarn(frequencies, scaling, theta)
 
 
 def rope_table(
@@ -47,7 +76,8 @@ def rope_table(
     exponents = torch.arange(0, head_size, 2, dtype=torch.float64) / head_size
     frequencies = theta**-exponents
     if scaling is not None:
-        frequencies = frequencies / scaling.factor if scaling.kind == "linear" else _llama3(frequencies, scaling)
+        frequencies = _scaled(frequencies, scaling, theta)
     angles = torch.arange(max_positions, dtype=torch.float64)[:, None] * frequencies
-    cos, sin = angles.cos(), angles.sin()
+    amplitude = 1.0 if scaling is None else scaling.amplitude
+    cos, sin = amplitude * angles.cos(), amplitude * angles.sin()
     return torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
