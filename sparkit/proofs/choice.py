@@ -27,6 +27,7 @@ TRAINED = ("head", "table")
 FITTED: Mapping[str, Mapping[str, object]] = {
     "sts": {"temperatures": (0.5, 2.0, 1.5, 0.7)},
     "platt": {"slopes": (0.5, 2.0, 1.0, 0.0), "biases": (0.3, -0.2, 0.0, 0.5)},
+    "online": {"refit_every": 1, "probe_every": 2},  # so that it learns and probes within a few rounds
     "isotonic": {"knots": (((-1.0, 0.2), (0.5, 0.2), (2.0, 0.9)),) * 2 + ((), ())},
 }
 """What a calibrator is given when the recipe names no fit; nothing about losslessness depends on the numbers."""
