@@ -18,8 +18,9 @@ from torch import Tensor
 
 from sparkit.protocols import Span, TargetOutput
 from sparkit.targets.cache import SlotCache
-from sparkit.targets.ragged import Marker, mark, mixer
-from sparkit.targets.transformer import Mix, Transformer
+from sparkit.targets.decoder import Attend, Decoder
+from sparkit.targets.ragged import Marker, attention, mark
+from sparkit.targets.transformer import Transformer
 
 
 class TransformerTarget:
@@ -38,6 +39,7 @@ class TransformerTarget:
         self.vocab_size, self.hidden_size = config.vocab_size, config.hidden_size
         self.num_layers, self.max_positions = config.num_layers, config.max_positions
         self.eos_ids = config.eos_ids
+        self.decoder = Decoder(self.model)
         self.feature_layers = tuple(taps)
         self.device, self.dtype = model.norm.weight.device, model.norm.weight.dtype
 
@@ -76,20 +78,20 @@ class TransformerTarget:
         """
         require_continuing(spans, cache.lengths, cache.max_len)
         marker = mark(spans, device=self.device)
-        hidden, tapped = self.model.hidden(
-            tokens, marker.positions, self._mix(spans, cache, marker), taps=self.feature_layers
+        hidden, tapped = self.decoder.hidden(
+            tokens, marker.positions, self._attention(spans, cache, marker), taps=self.feature_layers
         )
         for span in spans:
             cache.lengths[span.slot] = span.start + span.count
         logits = self.model.logits(hidden if rows is None else hidden[rows])
         return TargetOutput(logits, torch.cat(tapped, dim=-1) if tapped else hidden[:, :0])
 
-    def _mix(self, spans: Sequence[Span], cache: SlotCache, marker: Marker) -> Mix:
+    def _attention(self, spans: Sequence[Span], cache: SlotCache, marker: Marker) -> Attend:
         config = self.model.config
         if config.sliding_window is None or not config.sliding_layers:
-            return mixer(cache, marker, config.num_heads)
+            return attention(cache, marker, config.num_heads)
         near = mark(spans, device=self.device, window=config.sliding_window)
-        return mixer(cache, marker, config.num_heads, dict.fromkeys(config.sliding_layers, near))
+        return attention(cache, marker, config.num_heads, dict.fromkeys(config.sliding_layers, near))
 
 
 def require_taps(taps: Sequence[int], num_layers: int, name: str) -> None:

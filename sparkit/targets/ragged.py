@@ -18,7 +18,6 @@ from torch.nn import functional as F
 
 from sparkit.protocols import Span
 from sparkit.targets.cache import SlotCache
-from sparkit.targets.transformer import Mix
 
 LONG_SPAN = 24
 """Spans longer than this (prefill chunks) attend on their own, so that they do not pad everybody's queries."""
@@ -170,7 +169,9 @@ def attend(cache: SlotCache, layer: int, marker: Marker, q: Float[Tensor, "B hea
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-def mixer(cache: SlotCache, marker: Marker, num_heads: int, windowed: Mapping[int, Marker] | None = None) -> Mix:
+def attention(
+    cache: SlotCache, marker: Marker, num_heads: int, windowed: Mapping[int, Marker] | None = None
+) -> Callable[[int, Float[Tensor, "B width"]], Float[Tensor, "B heads_e"]]:
     """`store` then `attend` for every layer of one step, with views and masks cut once instead of once a layer.
 
     Args:
@@ -178,21 +179,23 @@ def mixer(cache: SlotCache, marker: Marker, num_heads: int, windowed: Mapping[in
         marker: where its tokens belong.
         num_heads: query heads, a multiple of the cache's.
         windowed: the markers of the layers that have a sliding window.
+
+    Returns:
+        A function of the layer and its queries, keys and values side by side.
     """
+    kv, size = cache.stack.shape[4:]
     markers = [(windowed or {}).get(layer, marker) for layer in range(len(cache.keys))]
     cut = {id(m): [_cut(cache, group, num_heads) for group in m.groups] for m in markers}
     views = [cut[id(m)] for m in markers]
-    write_keys, write_values = _writer(cache, marker, 0), _writer(cache, marker, 1)
+    write, width = _writer(cache, marker), num_heads * size
 
-    def mix(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        write_keys(layer, k)
-        write_values(layer, v)
-        if len(views[layer]) == 1:
-            view = views[layer][0]
-            return _attend_group(view.keys[layer], view.values[layer], view.group, view.mask, q)
-        return torch.cat([_attend_view(view, layer, q) for view in views[layer]])
+    def attend_layer(layer: int, qkv: Tensor) -> Tensor:
+        write(layer, qkv[:, width:].view(-1, 2, kv, size))
+        q = qkv[:, :width].view(-1, num_heads, size)
+        parts = [_attend_view(view, layer, q) for view in views[layer]]
+        return (parts[0] if len(parts) == 1 else torch.cat(parts)).flatten(1)
 
-    return mix
+    return attend_layer
 
 
 class _View(NamedTuple):
@@ -206,7 +209,9 @@ class _View(NamedTuple):
 
 def _attend_view(view: _View, layer: int, q: Tensor) -> Tensor:
     group = view.group
-    return _attend_group(view.keys[layer], view.values[layer], group, view.mask, q[group.first : group.last])
+    if group.last - group.first != len(q):
+        q = q[group.first : group.last]
+    return _attend_group(view.keys[layer], view.values[layer], group, view.mask, q)
 
 
 def _cut(cache: SlotCache, group: Group, num_heads: int) -> _View:
@@ -215,14 +220,15 @@ def _cut(cache: SlotCache, group: Group, num_heads: int) -> _View:
     return _View(group, block[:, 0].unbind(), block[:, 1].unbind(), mask)
 
 
-def _writer(cache: SlotCache, marker: Marker, part: int) -> Callable[[int, Tensor], Tensor]:
+def _writer(cache: SlotCache, marker: Marker) -> Callable[[int, Float[Tensor, "B 2 kv e"]], Tensor]:
+    """Puts keys and values, side by side, where they belong: one call a layer."""
     if len(marker.spans) == 1:
         slot, start, count = marker.spans[0]
-        views = cache.stack[:, part, slot, start : start + count].unbind()
-        return lambda layer, x: views[layer].copy_(x)
+        views = cache.stack[:, :, slot, start : start + count].transpose(1, 2).unbind()
+        return lambda layer, kv: views[layer].copy_(kv)
     rows = marker.slots * cache.max_len + marker.positions
-    slots = cache.stack[:, part].flatten(1, 2).unbind()
-    return lambda layer, x: slots[layer].index_copy_(0, rows, x)
+    slots = cache.stack.flatten(2, 3).transpose(1, 2).unbind()
+    return lambda layer, kv: slots[layer].index_copy_(0, rows, kv)
 
 
 def _additive(mask: Bool[Tensor, "S 1 width key_len"] | None, share: int, dtype: torch.dtype) -> Tensor | None:
