@@ -49,8 +49,6 @@ class Curve:
                 raise ValueError(f"capacity point ({size}, {seconds}): expected a size >= 1 and seconds >= 0")
         if any(a[0] >= b[0] for a, b in itertools.pairwise(self.points)):
             raise ValueError(f"capacity sizes {[p[0] for p in self.points]}: expected ascending, each once")
-        if self.kind not in ("step", "linear"):
-            raise ValueError(f"capacity kind={self.kind!r}: expected 'step' or 'linear'")
 
     @classmethod
     def constant(cls, seconds: float) -> "Curve":
@@ -74,7 +72,7 @@ class Curve:
         (low, start), (high, end) = self.points[-2:]
         return max(0.0, (end - start) / (high - low))
 
-    def at(self, size: float) -> float:
+    def at(self, size: int) -> float:
         """Seconds at one size."""
         index = bisect_left(self.points, (size, -1.0))
         if index == len(self.points):
@@ -207,6 +205,8 @@ def _curve(value: Any, where: str) -> Curve:
     if not isinstance(points, list | tuple) or not all(_is_point(point) for point in points):
         raise ValueError(f"{where}: expected points as [[size, seconds], ...], found {str(value)[:60]!r}")
     kind: Any = value.get("kind", "linear") if isinstance(value, dict) else "linear"
+    if kind not in ("step", "linear"):
+        raise ValueError(f"{where}: kind={kind!r}; expected 'step' or 'linear'")
     try:
         return Curve(tuple((size, float(seconds)) for size, seconds in points), kind)
     except (ValueError, OverflowError) as error:

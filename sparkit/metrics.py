@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from sparkit.decisions import hash_address, to_uniform
@@ -52,7 +52,7 @@ def bin_of(prediction: Float[Tensor, "*N"], num_bins: int = NUM_BINS) -> Int[Ten
 
 
 def reliability(
-    prediction: Float[Tensor, " N"], outcome: Float[Tensor, " N"] | Bool[Tensor, " N"], num_bins: int = NUM_BINS
+    prediction: Float[Tensor, " N"], outcome: Shaped[Tensor, " N"], num_bins: int = NUM_BINS
 ) -> Reliability:
     """A reliability diagram's numbers.
 
@@ -68,7 +68,7 @@ def reliability(
     return Reliability(tuple(count.tolist()), tuple(means[0]), tuple(means[1]))
 
 
-def ece(prediction: Float[Tensor, " N"], outcome: Float[Tensor, " N"] | Bool[Tensor, " N"]) -> float | None:
+def ece(prediction: Float[Tensor, " N"], outcome: Shaped[Tensor, " N"]) -> float | None:
     """Expected calibration error in 10 equal bins; None without data."""
     return reliability(prediction, outcome).ece
 
@@ -86,7 +86,7 @@ def perfect_ece(prediction: Float[Tensor, " N"], num_bins: int = NUM_BINS) -> fl
     return float((2 / math.pi * variance).sqrt().sum()) / len(values)
 
 
-def auc(score: Float[Tensor, " N"], outcome: Float[Tensor, " N"] | Bool[Tensor, " N"]) -> float | None:
+def auc(score: Float[Tensor, " N"], outcome: Shaped[Tensor, " N"]) -> float | None:
     """P(a true case scores above a false one), ties counting half [Mann, Whitney 1947]; None with one class only."""
     is_true = outcome.bool()
     num_true = int(is_true.sum())
@@ -231,7 +231,7 @@ def _kept(one: Round) -> int:
     return sum(token.origin == "draft" for token in one.tokens)
 
 
-def _mean(values: Sequence[float]) -> float | None:
+def _mean(values: Sequence[float | int]) -> float | None:
     return sum(values) / len(values) if values else None
 
 

@@ -36,6 +36,7 @@ def fit_temperatures(
     *,
     kept: Float[Tensor, " gamma"] | None = None,
     min_rounds: int = 30,
+    min_weight: float = 0.0,
     num_temperatures: int = NUM_TEMPERATURES,
     soft: bool = False,
     smoothness: float = 0.0,
@@ -46,7 +47,8 @@ def fit_temperatures(
         records: verified rounds; for survival at k only those with verify_len >= k count.
         weight: None means 1 each; lets old rounds fade.
         kept: what a position without a temperature of its own takes; None means the one before it.
-        min_rounds: fewer rounds at a position give it none.
+        min_rounds: fewer rounds at a position give it none,
+        min_weight: nor do rounds that have faded to less than this in sum.
         num_temperatures: points of the grid.
         soft: the last step of "prefix accepted" by its label 1 - TV, which is known even one past the cut: the same
             mean with less noise, under token-wise rejection.
@@ -60,6 +62,8 @@ def fit_temperatures(
     for k in range(records.gamma):
         rows, outcome = _outcomes(records, k, soft)
         note = _degenerate(records, rows, k, min_rounds)
+        if float(weight[rows].sum()) < min_weight:
+            note = "what was seen here has faded"
         if not note:
             errors = grid_ece(logits[rows, k], survival[rows], outcome[rows], weight[rows], grid)
             last = grid[(errors + smoothness * (grid / last).log().abs()).argmin()]

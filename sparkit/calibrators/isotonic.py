@@ -91,13 +91,13 @@ class Isotonic:
 def _interpolate(logits: Float[Tensor, " R"], knots: Knots) -> Float[Tensor, " R"]:
     if not knots:
         return torch.sigmoid(logits)
-    x, y = torch.tensor(knots, dtype=torch.float64).T.contiguous().to(logits)
+    table = torch.tensor(knots, dtype=torch.float64).T.contiguous().to(logits)
+    x, y = table[0], table[1]
     if len(x) == 1:
         return y.expand_as(logits)
     right = torch.searchsorted(x, logits.nan_to_num().contiguous()).clamp(1, len(x) - 1)
     share = ((logits - x[right - 1]) / (x[right] - x[right - 1])).nan_to_num().clamp(0, 1)
-    low, high = y[right - 1], y[right]
-    return low + (high - low) * share
+    return torch.lerp(y[right - 1], y[right], share)
 
 
 def _fit(records: Records, position: int) -> tuple[Knots, str]:

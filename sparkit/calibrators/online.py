@@ -28,6 +28,7 @@ WINDOW = 1024
 FORGETTING = 0.995  # a round
 NUM_TEMPERATURES = 41
 SMOOTHNESS = 0.01
+MIN_WEIGHT = 5.0  # of 200: probes alone keep 6, a position without any is left as it was after 740 rounds
 WHOLE_BLOCK = 1 << 16  # more drafts than any block has: the engine cuts it to the ceiling
 
 
@@ -112,6 +113,7 @@ class Online:
             FORGETTING**age,
             kept=kept,
             num_temperatures=NUM_TEMPERATURES,
+            min_weight=MIN_WEIGHT,
             soft=self.labels == "soft",
             smoothness=SMOOTHNESS,
         ).temperatures

@@ -21,7 +21,7 @@ from sparkit.protocols import CALIBRATORS
 from sparkit.rounds import Rounds
 
 MIN_ROUNDS = 30
-MAX_LOGIT = 30.0  # infinite logits join the fit as certain ones
+MAX_LOGIT = 30.0  # sigmoid is 1 - 1e-13 there: larger ones would only rule the fit
 NUM_STEPS = 50
 
 
@@ -62,8 +62,8 @@ class Platt:
     def fit(cls, records: Records, provenance: Provenance | None = None) -> tuple["Platt", tuple[PositionFit, ...]]:
         """The calibrator of some rounds, and how each position's fit went."""
         labels = hard_labels(records.accepted, records.verify_len, records.gamma)
-        logits = records.logits.double().nan_to_num(nan=-MAX_LOGIT).clamp(-MAX_LOGIT, MAX_LOGIT)
-        known = labels.is_known
+        known = labels.is_known & records.logits.isfinite()  # the ends are exact whatever is fitted
+        logits = records.logits.double().clamp(-MAX_LOGIT, MAX_LOGIT)
         fits = [_fit(logits[:, k], labels.label[:, k] > 0, known[:, k]) for k in range(records.gamma)]
         slopes, biases, notes = zip(*fits, strict=True)
         fitted = cls(slopes=slopes, biases=biases, provenance=provenance)
@@ -99,10 +99,11 @@ def _fit(
     logits, is_accepted = logits[is_known], is_accepted[is_known]
     true, false = int(is_accepted.sum()), int((~is_accepted).sum())
     target = torch.where(is_accepted, (true + 1) / (true + 2), 1 / (false + 2)).double()
+    level = float(torch.logit(target.mean()))
+    if not true or not false:
+        return 0.0, level, f"nothing was {'rejected' if true else 'accepted'} here"
     slope, bias = _maximum_likelihood(logits, target)
-    if slope < 0:
-        return 0.0, float(torch.logit(target.mean())), "the logit tells nothing here: slope 0"
-    return slope, bias, "" if true and false else f"nothing was {'rejected' if true else 'accepted'} here"
+    return (slope, bias, "") if slope >= 0 else (0.0, level, "the logit tells nothing here: slope 0")
 
 
 def _maximum_likelihood(logits: Float[Tensor, " N"], target: Float[Tensor, " N"]) -> tuple[float, float]:
