@@ -1,0 +1,61 @@
+"""Rotary tables of a drafter, in its weights' own precision; positions past the table hold still at its end.
+
+A block may overhang the context's end by up to gamma positions. Its tokens there are never committed, but their laws
+must exist. The keys of a context feature need no queries, so they are projected here on their own.
+
+>>> Rotary(TransformerConfig(8, 4, 8, 1, 1))(torch.tensor([0]), torch.zeros(1))[0].shape
+torch.Size([1, 1, 4])
+"""
+
+import torch
+from einops import rearrange
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from sparkit.targets.cache import SlotCache
+from sparkit.targets.ragged import Marker, attention as attention_on
+from sparkit.targets.rope import rope_table
+from sparkit.targets.transformer import Attention, Mix, Rope, TransformerConfig, rotate
+
+
+class Rotary:
+    """Cosines and sines by position, rounded from float64 once a precision and device."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        self._config = config
+        self._tables: dict[tuple[torch.dtype, torch.device], tuple[Tensor, Tensor]] = {}
+
+    def __call__(self, positions: Int[Tensor, " B"], like: Tensor) -> Rope:
+        """The rows of a flat row of positions, in the precision and on the device of `like`."""
+        key = (like.dtype, like.device)
+        if key not in self._tables:
+            config = self._config
+            tables = rope_table(config.head_size, config.max_positions, config.rope_theta, config.rope_scaling)
+            cos, sin = (table.to(dtype=key[0], device=key[1])[:, None] for table in tables)
+            self._tables[key] = (cos, sin)
+        cos, sin = self._tables[key]
+        rows = positions.clamp(max=self._config.max_positions - 1)
+        return cos[rows], sin[rows]
+
+
+def keys_and_values(
+    attention: Attention, x: Float[Tensor, "B size"], rope: Rope
+) -> tuple[Float[Tensor, "B kv e"], Float[Tensor, "B kv e"]]:
+    """The keys (normed and rotated) and values of a flat row, without its queries."""
+    first = attention.heads * attention.head_size
+    bias = None if attention.qkv.bias is None else attention.qkv.bias[first:]
+    both = F.linear(x, attention.qkv.weight[first:], bias)
+    k, v = rearrange(both, "B (two kv e) -> two B kv e", two=2, e=attention.head_size)
+    return rotate(k if attention.k_norm is None else attention.k_norm(k), rope), v
+
+
+def slot_mix(cache: SlotCache, marker: Marker, num_heads: int) -> Mix:
+    """Attention over slots for one step's layers, writing keys and values on the way."""
+    attend = attention_on(cache, marker, num_heads)
+
+    def mix(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        out: Tensor = attend(layer, torch.cat((q, k, v), dim=1).flatten(1))
+        return out.view(q.shape)
+
+    return mix

@@ -1,0 +1,63 @@
+"""The recurrent head: a small state remembers the whole block, not only the last token [DSpark eq. 6].
+
+    z_k = [s_{k-1} ; W1[x_{k-1}] ; h_k],   s_k = sig(W_g z) * s_{k-1} + (1 - sig(W_g z)) * tanh(W_c z),
+    B_k = tanh(W_o z) W2,   s_0 = 0
+
+W_g, W_c, W_o are the rows of one layer, `joint`, in the order gate, candidate, output.
+
+>>> RnnHead(vocab_size=8, rank=2, hidden_size=4).joint.out_features
+6
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from sparkit.protocols import HEADS
+
+
+@HEADS.register("rnn", summary="a recurrent state over the block's tokens")
+class RnnHead(nn.Module):
+    """See `sparkit.protocols.SerialHead`; the state is s [R, r]."""
+
+    def __init__(self, vocab_size: int, rank: int = 64, hidden_size: int = 0) -> None:
+        super().__init__()
+        if rank < 1 or hidden_size < 1:
+            raise ValueError(f"head 'rnn' with rank={rank}, hidden_size={hidden_size}: expected both at least 1")
+        self.rank = rank
+        self.embedding = nn.Embedding(vocab_size, rank)
+        self.joint = nn.Linear(2 * rank + hidden_size, 3 * rank)
+        self.to_logits = nn.Linear(rank, vocab_size, bias=False)
+
+    def start(self, anchor: Int[Tensor, " R"]) -> Float[Tensor, "R r"]:
+        """s_0 = 0."""
+        return self.to_logits.weight.new_zeros(len(anchor), self.rank)
+
+    def step(
+        self, state: Float[Tensor, "R r"], previous_token: Int[Tensor, " R"], hidden: Float[Tensor, "R d"]
+    ) -> tuple[Float[Tensor, "R V"], Float[Tensor, "R r"]]:
+        """One position."""
+        output, state = self._cell(state, self.embedding(previous_token), hidden)
+        return self.to_logits(output), state
+
+    def block(
+        self, previous_tokens: Int[Tensor, "N gamma"], hidden: Float[Tensor, "N gamma d"]
+    ) -> Float[Tensor, "N gamma V"]:
+        """The same for known previous tokens: the recurrence left to right, then one product with W2."""
+        embedded, state, outputs = self.embedding(previous_tokens), self.start(previous_tokens[:, 0]), []
+        for k in range(previous_tokens.shape[1]):
+            output, state = self._cell(state, embedded[:, k], hidden[:, k])
+            outputs.append(output)
+        bias: Tensor = self.to_logits(torch.stack(outputs, dim=1))
+        return bias
+
+    def previous_embedding(self, previous_tokens: Int[Tensor, "N gamma"]) -> Float[Tensor, "N gamma r"]:
+        """W1[x_{k-1}]."""
+        embedded: Tensor = self.embedding(previous_tokens)
+        return embedded
+
+    def _cell(
+        self, state: Float[Tensor, "R r"], embedded: Float[Tensor, "R r"], hidden: Float[Tensor, "R d"]
+    ) -> tuple[Float[Tensor, "R r"], Float[Tensor, "R r"]]:
+        gate, candidate, output = self.joint(torch.cat((state, embedded, hidden), dim=-1)).chunk(3, dim=-1)
+        return torch.tanh(output), torch.lerp(torch.tanh(candidate), state, torch.sigmoid(gate))
