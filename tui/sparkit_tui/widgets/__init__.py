@@ -1,0 +1,1 @@
+"""The few widgets all screens are made of."""
