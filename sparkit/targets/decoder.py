@@ -17,10 +17,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sparkit.targets.transformer import DecoderLayer, Rope, Transformer, rms
+from sparkit.targets.transformer import DecoderLayer, Transformer, rms
 
 Attend = Callable[[int, Tensor], Tensor]
 """(layer, qkv [B, (heads + 2 kv) e], queries and keys turned) -> [B, heads e]."""
+
+Turn = tuple[Float[Tensor, "B width"], Float[Tensor, "B width"]]
+"""Cosines and signed sines of every coordinate of queries and keys."""
 
 
 class _Affine(NamedTuple):
@@ -65,14 +68,14 @@ class Decoder:
                 tapped[index] = x
         return x, [tapped[tap] for tap in taps]
 
-    def _layer(self, x: Tensor, rope: Rope, index: int, layer: _Layer, attend: Attend) -> Tensor:
+    def _layer(self, x: Tensor, rope: Turn, index: int, layer: _Layer, attend: Attend) -> Tensor:
         qkv = _affine(rms(x, layer.attention_norm, self.floor), layer.qkv)
         self._turn(qkv[:, : self.width], rope, layer.head_norm)
         x = _added(x, attend(index, qkv), layer.out)
         gate, up = _affine(rms(x, layer.mlp_norm, self.floor), layer.gate_up).chunk(2, dim=1)
         return _added(x, F.silu(gate).mul_(up), layer.down)
 
-    def _turn(self, x: Float[Tensor, "B width"], rope: Rope, head_norm: Tensor | None) -> None:
+    def _turn(self, x: Float[Tensor, "B width"], rope: Turn, head_norm: Tensor | None) -> None:
         """QK-norm and rotary embedding of queries and keys, in place."""
         if head_norm is not None:
             heads = x.reshape(-1, *head_norm.shape)

