@@ -52,8 +52,8 @@ class ConfidenceHead(nn.Module):
         if previous_embedding is None or previous_embedding.shape[-1] != self.rank:
             given = None if previous_embedding is None else list(previous_embedding.shape)
             raise ValueError(
-                f"confidence head of rank {self.rank}: the previous token's embedding is {given}; it was trained with a "
-                "drafter whose serial head has such a table"
+                f"confidence head of rank {self.rank}: the previous token's embedding is {given}; it was trained "
+                "with a drafter whose serial head has such a table"
             )
         logits = self.proj(torch.cat((hidden, previous_embedding), dim=-1))
         return logits[..., 0]
@@ -97,8 +97,8 @@ def load_head(
     weight, bias = found[_WEIGHT], found[_BIAS]
     if weight is None or bias is None:
         raise ValueError(f"{path}: no trained confidence head ({_WEIGHT}); use the confidence 'position' or 'max_prob'")
-    shapes_fit = len(weight.shape) == 2 and weight.shape[0] == 1 and weight.shape[1] >= hidden_size and bias.shape == (1,)
-    if not shapes_fit or weight.dtype not in FLOATS or bias.dtype not in FLOATS:
+    is_row = len(weight.shape) == 2 and weight.shape[0] == 1 and weight.shape[1] >= hidden_size
+    if not is_row or bias.shape != (1,) or not {weight.dtype, bias.dtype} <= set(FLOATS):
         raise ValueError(
             f"{path}: {_WEIGHT} {weight.dtype} {list(weight.shape)}, bias {list(bias.shape)}; expected floats "
             f"[1, {hidden_size} + rank] and [1]"

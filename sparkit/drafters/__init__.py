@@ -1,5 +1,5 @@
-"""Cheap models that propose a block: parallel, autoregressive, semi-autoregressive, lookup; importing registers them."""
+"""Cheap models that propose a block, in parallel, token by token or by look-up; importing registers them."""
 
-from sparkit.drafters import dflash, dspark, eagle3, mtp
+from sparkit.drafters import dflash, dspark, eagle3, mtp, ngram, small_lm, table
 
-__all__ = ["dflash", "dspark", "eagle3", "mtp"]
+__all__ = ["dflash", "dspark", "eagle3", "mtp", "ngram", "small_lm", "table"]

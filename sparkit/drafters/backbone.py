@@ -65,7 +65,7 @@ class BlockBackbone(nn.Module):
         return [keys_and_values(layer.attention, states, rope) for layer in self.layers]  # type: ignore[arg-type]
 
     def block(self, inputs: Float[Tensor, "B d"], rope: Rope, mix: Mix) -> Float[Tensor, "B d"]:
-        """h of a flat row of block slots."""
+        """Hidden states of a flat row of block slots."""
         x = inputs
         for index, layer in enumerate(self.layers):
             x = layer(x, rope, index, mix)
@@ -99,19 +99,19 @@ class BlockNet(nn.Module):
         backbone, slots = self.backbone, self.config.num_slots
         blocks = lay_out(lengths, anchors)
         context = backbone.context(features, positions_of(lengths, features.device))
-        ids = torch.full((len(anchors), slots), self.config.mask_token_id, device=tokens.device)
+        ids = torch.full((len(anchors), slots), self.config.mask_id, device=tokens.device)
         ids[:, 0] = tokens[anchors]
         places = (blocks.positions[:, None] + torch.arange(slots, device=tokens.device)).flatten()
         inputs = embed(ids.flatten())
         mix = _training_mix(blocks, slots, context)
         hidden = backbone.block(inputs, backbone.rotary(places, inputs), mix)
-        hidden = backbone.predicted(hidden.unflatten(0, (-1, slots)))
+        hidden = backbone.predicted(hidden.view(-1, slots, hidden.shape[1]))
         return Forward(hidden, previous_tokens(tokens, anchors, self.config.gamma))
 
 
 def _training_mix(blocks: Blocks, slots: int, context: Sequence[tuple[Tensor, Tensor]]) -> Mix:
     def mix(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        q, k, v = (x.unflatten(0, (-1, slots)) for x in (q, k, v))
+        q, k, v = (x.reshape(-1, slots, *x.shape[1:]) for x in (q, k, v))
         return attend_blocks(blocks, q, (k, v), context[layer]).flatten(0, 1)
 
     return mix
@@ -184,12 +184,12 @@ class BlockDrafter:
             device=anchors.tokens.device,
             bidirectional=True,
         )
-        ids = anchors.tokens.new_full((len(anchors.tokens), slots), config.mask_token_id)
+        ids = anchors.tokens.new_full((len(anchors.tokens), slots), config.mask_id)
         ids[:, 0] = anchors.tokens
         inputs = self.target.embed(ids.flatten())
         mix = slot_mix(self.cache, marker, config.decoder.num_heads)
         hidden = backbone.block(inputs, backbone.rotary(marker.positions, inputs), mix)
-        return backbone.predicted(hidden.unflatten(0, (-1, slots)))
+        return backbone.predicted(hidden.view(-1, slots, hidden.shape[1]))
 
     def _draw(
         self,

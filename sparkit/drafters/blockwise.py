@@ -48,7 +48,7 @@ def lay_out(lengths: Sequence[int], anchors: Int[Tensor, " A"], *, owed: int = 0
     positions = anchors - starts
     visible = (positions - owed).clamp(min=0)
     rows, concealed, first = [], [], 0
-    for number, count in enumerate(torch.bincount(document, minlength=len(lengths)).tolist()):
+    for count in torch.bincount(document, minlength=len(lengths)).tolist():
         if count:
             limits = visible[first : first + count]
             lo, size = int(starts[first]), int(limits.max())
@@ -85,9 +85,9 @@ def _attend(
     num, slots, size = q.shape[0], q.shape[1], concealed.shape[2]
     queries = rearrange(q * q.shape[3] ** -0.5, "A s (kv g) e -> kv A (s g) e", kv=own[0].shape[2])
     far = queries.flatten(1, 2) @ rearrange(context[0], "L kv e -> kv e L")
-    far = far.unflatten(1, (num, -1)).masked_fill(concealed, -torch.inf)
+    far = far.view(len(far), num, -1, size).masked_fill(concealed, -torch.inf)
     near = queries @ rearrange(own[0], "A t kv e -> kv A e t")
     weights = torch.cat((far, near), dim=-1).softmax(dim=-1)
     seen = weights[..., :size].flatten(1, 2) @ rearrange(context[1], "L kv e -> kv L e")
-    out = seen.unflatten(1, (num, -1)) + weights[..., size:] @ rearrange(own[1], "A t kv e -> kv A t e")
+    out = seen.view(queries.shape) + weights[..., size:] @ rearrange(own[1], "A t kv e -> kv A t e")
     return rearrange(out, "kv A (s g) e -> A s (kv g) e", s=slots)

@@ -1,6 +1,6 @@
 """Autoregressive drafting with one layer on the target's own features (Eagle3, MTP): the output is the next input.
 
-    pair (feature of position i, embedding of token i + 1) at rotary position i; the chain goes on with the layer's output
+    pair (feature of position i, embedding of token i + 1) at rotary position i; the chain goes on with its own output
 
 `absorb` writes keys and values of pairs made of the TARGET's features; the chain of a proposal lies behind them as
 scratch and is overwritten when the committed tokens come, so keys of guessed features never survive. The pair of the
@@ -12,7 +12,7 @@ chain unrolled on its own outputs at many anchors at once (training-time test). 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -70,10 +70,13 @@ class Link(Protocol):
 class ChainNet(nn.Module):
     """Everything of a chain drafter that is trained; with a reduced vocabulary a head of its own and its id map."""
 
-    def __init__(self, config: DrafterConfig, link: nn.Module) -> None:
+    d2t: Tensor | None
+
+    def __init__(self, config: DrafterConfig, link: Any) -> None:
         super().__init__()
         decoder, size = config.decoder, config.draft_vocab_size
-        self.config, self.rotary, self.link = config, Rotary(decoder), link
+        self.config, self.rotary = config, Rotary(decoder)
+        self.link: Any = link  # a `Link` that is a module
         self.lm_head = None if size is None else nn.Linear(decoder.hidden_size, size, bias=False)
         self.register_buffer("d2t", None if size is None else torch.zeros(size, dtype=torch.int64))
 
@@ -117,7 +120,7 @@ def _training_mix(blocks: Blocks, context: tuple[Tensor, Tensor]) -> Mix:
     keys: list[Tensor] = []
     values: list[Tensor] = []
 
-    def mix(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def mix(_layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         keys.append(k)
         values.append(v)
         own = (torch.stack(keys, dim=1), torch.stack(values, dim=1))

@@ -49,7 +49,7 @@ class DrafterConfig:
         if (self.head == "none") != (self.rank == 0):
             raise ValueError(f"head={self.head!r} with rank={self.rank}: head 'none' has rank 0, the others at least 1")
         if self.confidence_with_markov and self.rank == 0:
-            raise ValueError("confidence_with_markov=True with rank=0: there is no Markov table to read; leave it unset")
+            raise ValueError("confidence_with_markov=True with rank=0: there is no Markov table; leave it unset")
         self._check_taps()
         if self.is_block:
             self._check_block()
@@ -81,6 +81,12 @@ class DrafterConfig:
     def is_block(self) -> bool:
         """Drafts a whole block in one forward."""
         return self.algorithm in ("dflash", "dspark")
+
+    @property
+    def mask_id(self) -> int:
+        """The mask token of a block drafter, which `__post_init__` has made sure of."""
+        assert self.mask_token_id is not None
+        return self.mask_token_id
 
     @property
     def num_slots(self) -> int:
@@ -203,7 +209,7 @@ def _head(document: dict[str, Any]) -> str:
 def _with_markov(document: dict[str, Any], rank: int) -> bool | None:
     """Released rank-0 configurations leave the flag on by default; without a confidence head nobody reads it."""
     value = document.get("confidence_head_with_markov")
-    if value is None or (rank == 0 and not document.get("enable_confidence_head")):
+    if value is None or bool(value) == (rank > 0) or (rank == 0 and not document.get("enable_confidence_head")):
         return None
     return bool(value)
 
@@ -225,9 +231,11 @@ def decoder_for(target: Target, num_layers: int) -> TransformerConfig:
     """Draft layers shaped like the target's own, full attention."""
     if isinstance(target, TransformerTarget):
         plain = replace(target.model.config, sliding_window=None, sliding_layers=(), eos_ids=())
-        return replace(plain, num_layers=num_layers, tie_embeddings=False)
+        explicit = replace(plain, num_kv_heads=plain.kv_heads, head_dim=plain.head_size)
+        return replace(explicit, num_layers=num_layers, tie_embeddings=False)
     heads = max(target.hidden_size // 64, 1)
-    sizes = (target.vocab_size, target.hidden_size, 3 * target.hidden_size, num_layers, heads)
+    head_dim = -(-target.hidden_size // heads // 2) * 2  # rotary embeddings want it even
+    sizes = (target.vocab_size, target.hidden_size, 3 * target.hidden_size, num_layers, heads, heads, head_dim)
     return TransformerConfig(*sizes, max_positions=target.max_positions, tie_embeddings=False)
 
 

@@ -1,5 +1,7 @@
 """DFlash: a parallel drafter, the whole block in one forward, every position on its own [Chen 2026; method section 3].
 
+The net is `sparkit.drafters.backbone` without a serial head.
+
     drafter = DRAFTERS.create("dflash", target=target, path=Path("drafters/dflash"))
 """
 

@@ -1,5 +1,7 @@
 """DSpark: the parallel backbone with a serial head that reads the token before [DSpark sections 3 and 4, eq. 4].
 
+The net is `sparkit.drafters.backbone` with a head of `sparkit.heads`.
+
     drafter = DRAFTERS.create("dspark", target=target, path=Path("drafters/dspark-markov"))
 """
 

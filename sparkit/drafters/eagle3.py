@@ -1,7 +1,8 @@
 """Eagle3: one decoder layer drafts token by token on projected target features [Li 2026; method section 3].
 
-    feature = fc [H^(l1); ...; H^(lm)],   attention reads [norm(embedding) ; norm(feature)] (width 2d),
-    the residual stream is the feature, and the layer's output is the next step's feature
+    feature = fc [H^(l1); ...; H^(lm)],   attention reads [norm(embedding) ; norm(feature)] (width 2d)
+
+The residual stream is the feature, and the layer's output is the next step's feature.
 
     drafter = DRAFTERS.create("eagle3", target=target, path=Path("drafters/eagle3"))
 """

@@ -97,7 +97,8 @@ def split_net(net: nn.Module, config: DrafterConfig, dtype: torch.dtype) -> dict
     """The weights under DeepSpec's names."""
     state, out = dict(net.named_parameters()), dict[str, Tensor]()
     for name, pieces in pieces_of(net, config).items():
-        parts = state[name].detach().to(device="cpu", dtype=dtype).split([piece.shape[0] for piece in pieces])
+        rows = [piece.shape[0] for piece in pieces]
+        parts = state[name].detach().to(device="cpu", dtype=dtype).split_with_sizes(rows)
         out |= {piece.name: part.contiguous().clone() for piece, part in zip(pieces, parts, strict=True)}
     if config.draft_vocab_size is not None:
         d2t = net.get_buffer("d2t").cpu()
@@ -124,7 +125,7 @@ def save_drafter(
     config: DrafterConfig = drafter.config
     if confidence is not None:
         with_markov = confidence.get_parameter("proj.weight").shape[1] > config.decoder.hidden_size
-        config = replace(config, confidence_with_markov=with_markov or None)
+        config = replace(config, confidence_with_markov=None if with_markov == (config.rank > 0) else with_markov)
         weights |= {_CONFIDENCE + n: p.detach().cpu().to(dtype).clone() for n, p in confidence.named_parameters()}
     config = replace(config, has_confidence=confidence is not None)
     write_folder(Path(folder), config.document(str(dtype).removeprefix("torch.")), weights)
@@ -167,7 +168,7 @@ def _require_fitting(
             raise ValueError(f"{where}: tensor {name!r} has shape {list(found[name].shape)}, expected {list(frozen)}")
     if config.draft_vocab_size is not None and "d2t" not in found:
         raise ValueError(
-            f"{where}: draft_vocab_size {config.draft_vocab_size} and no tensor 'd2t', which says what the draft ids are"
+            f"{where}: draft_vocab_size {config.draft_vocab_size} without a tensor 'd2t' that says what the ids are"
         )
     ours = {n: e for n, e in found.items() if n in own or n not in (*_FROZEN, "d2t", "t2d")}
     ours = {n: e for n, e in ours.items() if not n.startswith(_CONFIDENCE)}

@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from sparkit.targets.cache import SlotCache
-from sparkit.targets.ragged import Marker, attention as attention_on
+from sparkit.targets.ragged import Marker
+from sparkit.targets.ragged import attention as attention_on
 from sparkit.targets.rope import rope_table
 from sparkit.targets.transformer import Attention, Mix, Rope, TransformerConfig, rotate
 
@@ -44,8 +45,8 @@ def keys_and_values(
 ) -> tuple[Float[Tensor, "B kv e"], Float[Tensor, "B kv e"]]:
     """The keys (normed and rotated) and values of a flat row, without its queries."""
     first = attention.heads * attention.head_size
-    bias = None if attention.qkv.bias is None else attention.qkv.bias[first:]
-    both = F.linear(x, attention.qkv.weight[first:], bias)
+    bias: Tensor | None = attention.qkv.bias
+    both = F.linear(x, attention.qkv.weight[first:], None if bias is None else bias[first:])
     k, v = rearrange(both, "B (two kv e) -> two B kv e", two=2, e=attention.head_size)
     return rotate(k if attention.k_norm is None else attention.k_norm(k), rope), v
 

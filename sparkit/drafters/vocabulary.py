@@ -13,7 +13,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
-def target_ids(d2t: Int[Tensor, " N"] | None, vocab_size: int, draft_vocab_size: int | None = None) -> Int[Tensor, " N"]:
+def target_ids(
+    d2t: Int[Tensor, " N"] | None, vocab_size: int, draft_vocab_size: int | None = None
+) -> Int[Tensor, " N"]:
     """The target id of every draft id.
 
     Args:

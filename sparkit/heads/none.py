@@ -23,9 +23,7 @@ class NoHead(nn.Module):
     def start(self, anchor: Int[Tensor, " R"]) -> None:
         """No state."""
 
-    def step(
-        self, state: None, previous_token: Int[Tensor, " R"], hidden: Float[Tensor, "R d"]
-    ) -> tuple[None, None]:
+    def step(self, state: None, previous_token: Int[Tensor, " R"], hidden: Float[Tensor, "R d"]) -> tuple[None, None]:
         """No bias."""
         return None, None
 

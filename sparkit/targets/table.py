@@ -51,7 +51,7 @@ def appendix_a() -> Tables:
     """The paper's example, extended so that it runs for many tokens [DSpark appendix A; method section 8]."""
     half = (1 / 2, 1 / 2)
     a, b = (0,), (1,)
-    draft = ({(): half}, {a: (3 / 5, 2 / 5), b: half})
+    draft: tuple[dict[Key, Law], ...] = ({(): half}, {a: (3 / 5, 2 / 5), b: half})
     confidence: tuple[dict[Key, float], ...] = ({(): 4 / 5}, {a: 9 / 10, b: 0.0})
     return Tables(("A", "B"), {(): (7 / 10, 3 / 10)}, draft, confidence, {1: 1.0, 2: 0.5, 3: 0.45})
 
@@ -169,19 +169,12 @@ def read_tables(path: Path) -> Tables:
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise ValueError(f'{where}: expected an object with "schema": "{SCHEMA}"')
     vocab = document.get("vocab")
-    if (
-        not isinstance(vocab, list)
-        or len(vocab) < 2
-        or not all(_is_word(v) for v in vocab)
-        or len(set(vocab)) < len(vocab)
-    ):
+    if not isinstance(vocab, list) or not all(_is_word(v) for v in vocab) or len(set(vocab)) < max(len(vocab), 2):
         raise ValueError(f"{where}: vocab is {str(vocab)[:60]}; expected at least two different texts without blanks")
     ids = {text: number for number, text in enumerate(vocab)}
     draft, confidence = (_objects(document, name, where) for name in ("draft", "confidence"))
     if len(draft) != len(confidence) or not draft:
-        raise ValueError(
-            f"{where}: {len(draft)} draft tables and {len(confidence)} confidence tables; expected as many"
-        )
+        raise ValueError(f"{where}: {len(draft)} draft tables and {len(confidence)} of confidences; expected as many")
     return Tables(
         tuple(vocab),
         _laws(document.get("target"), ids, f"{where}: target"),
