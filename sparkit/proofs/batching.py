@@ -238,7 +238,7 @@ class _Batched:
             return
         texts = tuple((type(s), tuple(t.id for t in s.text)) for s in after.requests)
         owed = tuple(sum(len(part) for part in parts) for parts in after.features)
-        key: Hashable = state_key(texts, after.memories, owed, after.known, after.num_steps)
+        key: Hashable = state_key(texts, after.memories, self.slices.number, owed, after.known, after.num_steps)
         if not self.problem.merge:
             key = object()
         if key not in states:

@@ -18,7 +18,7 @@ import torch
 
 from sparkit.engine import Engine, Memories, Snapshot, restore, snapshot
 from sparkit.proofs.enumeration import Address, Enumerated, Known, Number, Path
-from sparkit.proofs.freezing import freeze
+from sparkit.proofs.freezing import Numbering
 from sparkit.proofs.problem import Law, Outcome, Problem, ProofClock, Watch
 from sparkit.proofs.witness import WitnessedVerifier, witnessed
 
@@ -49,14 +49,13 @@ def explore(problem: Problem, source: Enumerated | None = None, watch: Watch | N
         return _Exploration(problem, source, watch).run()
 
 
-def state_key(texts: Hashable, memories: Memories, owed: Hashable, known: dict[Address, Known], step: int) -> Hashable:
+def state_key(
+    texts: Hashable, memories: Memories, number: Numbering, owed: Hashable, known: dict[Address, Known], step: int
+) -> Hashable:
     """What makes two states one; the number of the step can only matter to a part that remembers something."""
-    frozen = freeze(memories)
+    parts = (memories.confidence, memories.calibrator, memories.scheduler)
     uniforms = tuple(sorted((address, k.lo, k.hi) for address, k in known.items()))
-    return texts, frozen, owed, uniforms, None if frozen == _NOTHING else step
-
-
-_NOTHING = freeze(Memories(None, None, None))
+    return texts, tuple(map(number, parts)), owed, uniforms, None if all(part is None for part in parts) else step
 
 
 def alive(path: Path, frontier: dict[int, int]) -> dict[Address, Known]:
@@ -74,6 +73,7 @@ class _Exploration:
     found: dict[Outcome, Number] = field(default_factory=dict)
     faults: dict[str, None] = field(default_factory=dict)  # ordered set
     num_paths: int = 0
+    number: Numbering = field(default_factory=Numbering)
 
     def __post_init__(self) -> None:
         problem = self.problem
@@ -159,4 +159,6 @@ class _Exploration:
         running = tuple((s.id, slot, tuple(s.tokens)) for slot, s in sorted(engine.running.items()))
         finished = tuple((number, tuple(f.token_ids)) for number, f in sorted(engine.finished.items()))
         owed = tuple(sorted((slot, engine.inbox.pending(slot)) for slot in engine.running))
-        return state_key((running, finished, len(engine.waiting)), engine.memories, owed, known, engine.num_steps)
+        return state_key(
+            (running, finished, len(engine.waiting)), engine.memories, self.number, owed, known, engine.num_steps
+        )

@@ -16,7 +16,7 @@ from torch import Tensor
 from sparkit.capacity import Capacity
 from sparkit.decisions import Decisions
 from sparkit.engine import Memories
-from sparkit.proofs.freezing import freeze
+from sparkit.proofs.freezing import Numbering, freeze
 from sparkit.proofs.witness import blaming
 from sparkit.protocols import Calibrator, Confidence, Scheduler
 from sparkit.rounds import Draft, Limits, Plan, Rounds, Verdict
@@ -70,6 +70,7 @@ class Slices:
     """One step's `Rounds` cut into worlds, once for all parts that learn."""
 
     def __init__(self) -> None:
+        self.number = Numbering()
         self._rounds: Rounds | None = None
         self._parts: list[tuple[Hashable, Rounds]] = []
 
@@ -128,7 +129,7 @@ class WorldConfidence:
 
         return torch.cat(
             [
-                self._memo((key(lo, hi), hi - lo, freeze(inner)), lambda: ask(lo, hi, inner))  # noqa: B023
+                self._memo((key(lo, hi), hi - lo, self._slices.number(inner)), lambda: ask(lo, hi, inner))  # noqa: B023
                 for (lo, hi), inner in zip(memory.rows, memory.memories, strict=True)
             ]
         )
@@ -158,7 +159,7 @@ class WorldCalibrator:
 
         return torch.cat(
             [
-                self._memo((key(lo, hi), hi - lo, freeze(inner)), lambda: ask(lo, hi, inner))  # noqa: B023
+                self._memo((key(lo, hi), hi - lo, self._slices.number(inner)), lambda: ask(lo, hi, inner))  # noqa: B023
                 for (lo, hi), inner in zip(memory.rows, memory.memories, strict=True)
             ]
         )
@@ -167,7 +168,7 @@ class WorldCalibrator:
         """See `Calibrator`; worlds that agree in their memory are asked together, each row by its own decision."""
         groups: dict[Any, list[int]] = {}
         for world, inner in enumerate(memory.memories):
-            groups.setdefault(freeze(inner), []).append(world)
+            groups.setdefault(self._slices.number(inner), []).append(world)
         out = torch.zeros_like(anchors)
         for worlds in groups.values():
             rows = torch.tensor([r for w in worlds for r in range(*memory.rows[w])])
@@ -198,7 +199,7 @@ class WorldScheduler:
             with blaming(self.part, "drafts", memory=memory, limits=limits):
                 return bool(self.part.drafts(memory, limits, capacity))
 
-        return bool(self._memo(("drafts", freeze(memory), freeze(limits)), ask))
+        return bool(self._memo(("drafts", self._slices.number(memory), freeze(limits)), ask))
 
     def drafts(self, memory: Layout, limits: Limits, capacity: Capacity) -> bool:
         """See `Scheduler`; the exploration only puts worlds together that agree."""
@@ -217,7 +218,7 @@ class WorldScheduler:
                 return self.part.plan(survival[lo:hi], capacity, part, inner)
 
         answers = [
-            self._memo((key(lo, hi), hi - lo, freeze(inner)), lambda: ask(lo, hi, inner))  # noqa: B023
+            self._memo((key(lo, hi), hi - lo, self._slices.number(inner)), lambda: ask(lo, hi, inner))  # noqa: B023
             for (lo, hi), inner in zip(memory.rows, memory.memories, strict=True)
         ]
         plan = Plan(torch.cat([plan.verify_len for plan, _ in answers]))
@@ -236,7 +237,7 @@ class WorldScheduler:
 
         return memory.with_memories(
             [
-                self._observed(("undrafted", freeze(inner), hi - lo), lambda: ask(inner, hi - lo))  # noqa: B023
+                self._observed(("undrafted", self._slices.number(inner), hi - lo), lambda: ask(inner, hi - lo))  # noqa: B023
                 for (lo, hi), inner in zip(memory.rows, memory.memories, strict=True)
             ]
         )
@@ -249,7 +250,7 @@ def _observe(part: Any, memo: Memo, slices: Slices, memory: Layout, rounds: Roun
 
     return memory.with_memories(
         [
-            memo((key, freeze(inner)), lambda: ask(seen, inner))  # noqa: B023
+            memo((key, slices.number(inner)), lambda: ask(seen, inner))  # noqa: B023
             for (key, seen), inner in zip(slices(rounds, memory), memory.memories, strict=True)
         ]
     )

@@ -4,6 +4,7 @@ Exact ends: logit +inf gives 1, -inf gives 0, nan gives 0. Learning: whatever th
 row after the cut still judges one position) must leave later answers unchanged.
 """
 
+import functools
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -20,7 +21,8 @@ from sparkit.rounds import Limits, Plan, Rounds, Verdict
 from sparkit.sampling import total_variation
 from sparkit.survival import survival_of
 
-NUM_ROUNDS = 12
+NUM_ROUNDS = 60
+"""Steps of three requests: enough for a calibrator that learns to have learned something."""
 
 
 def check_calibrator(part: Calibrator, *, gamma: int = 2, seed: int = 0) -> Report:
@@ -35,6 +37,7 @@ def check_calibrator(part: Calibrator, *, gamma: int = 2, seed: int = 0) -> Repo
     steps = [random_rounds(generator, number, 3, gamma) for number in range(NUM_ROUNDS)]
     probe = torch.randn(9, gamma, generator=generator, dtype=torch.float64) * 4
 
+    @functools.cache
     def memories() -> tuple[Any, ...]:
         return part.start(), learned(part, steps)
 
