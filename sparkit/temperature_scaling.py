@@ -5,7 +5,7 @@ the positions before it held as fitted [DSpark section 3.2; method section 5]. T
 errors the temperature nearest to 1 wins. A position where nothing was rejected, nothing accepted, or fewer than
 `min_rounds` were verified has no temperature of its own: it takes the one before it, and the report says so.
 
-    fit_temperatures(records).temperatures
+    fit_temperatures(records).calibration_temperatures
 """
 
 import math
@@ -26,7 +26,7 @@ CHUNK = 4_000_000  # grid cells computed at once
 class Scaling:
     """Fitted temperatures; `notes` say where and why one was copied."""
 
-    temperatures: Float[Tensor, " gamma"]
+    calibration_temperatures: Float[Tensor, " gamma"]
     notes: tuple[str, ...]
 
 

@@ -36,7 +36,7 @@ WHOLE_BLOCK = 1 << 16  # more drafts than any block has: the engine cuts it to t
 class Memory:
     """The last verified rounds, oldest first, and the temperatures fitted to them."""
 
-    temperatures: Float[Tensor, " positions"] | None = None  # None: as they came
+    calibration_temperatures: Float[Tensor, " positions"] | None = None  # None: as they came
     records: Records | None = None
     num_since_fit: int = 0
 
@@ -71,8 +71,9 @@ class Online:
         self.provenance, self.initial = Provenance(), None
         if path is not None:
             document, self.provenance = calibration.load(Path(path), "sts")
-            temperatures = calibration.numbers(document, "temperatures", Path(path))
-            self.initial = torch.tensor(temperatures, dtype=torch.float64)
+            self.initial = torch.tensor(
+                calibration.numbers(document, "calibration_temperatures", Path(path)), dtype=torch.float64
+            )
 
     def start(self) -> Memory:
         """Nothing seen."""
@@ -80,7 +81,7 @@ class Online:
 
     def temperatures(self, memory: Memory, gamma: int) -> Float[Tensor, " gamma"]:
         """Those in force."""
-        current = self.initial if memory.temperatures is None else memory.temperatures
+        current = self.initial if memory.calibration_temperatures is None else memory.calibration_temperatures
         return torch.ones(gamma, dtype=torch.float64) if current is None else for_gamma(current, gamma)
 
     def calibrate(self, logits: Float[Tensor, "R gamma"], memory: Memory) -> Float[Tensor, "R gamma"]:
@@ -102,7 +103,7 @@ class Online:
         records = new if memory.records is None else memory.records.plus(new)[-WINDOW:]
         num = memory.num_since_fit + len(new)
         if num < self.refit_every:
-            return Memory(memory.temperatures, records, num)
+            return Memory(memory.calibration_temperatures, records, num)
         return Memory(self._fit(memory, records), records, 0)
 
     def _fit(self, memory: Memory, records: Records) -> Float[Tensor, " gamma"]:
@@ -116,7 +117,7 @@ class Online:
             min_weight=MIN_WEIGHT,
             soft=self.labels == "soft",
             smoothness=SMOOTHNESS,
-        ).temperatures
+        ).calibration_temperatures
 
 
 def _verified(rounds: Rounds) -> Records:

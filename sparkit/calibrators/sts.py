@@ -26,7 +26,7 @@ class Sts:
 
     Args:
         path: a file that `save` wrote.
-        temperatures: or the numbers themselves, one a position.
+        calibration_temperatures: or the numbers themselves, one a position.
         provenance: what they were fitted on, when given as numbers.
     """
 
@@ -36,30 +36,34 @@ class Sts:
     def __init__(
         self,
         path: Path | None = None,
-        temperatures: tuple[float, ...] | None = None,
+        calibration_temperatures: tuple[float, ...] | None = None,
         provenance: Provenance | None = None,
     ) -> None:
-        if (path is None) == (temperatures is None):
-            raise ValueError("sts needs path=FILE (made by `sparkit calibrate`) or temperatures, and not both")
+        if (path is None) == (calibration_temperatures is None):
+            raise ValueError(
+                "sts needs path=FILE (made by `sparkit calibrate`) or calibration_temperatures, and not both"
+            )
         self.provenance = provenance or Provenance()
         if path is not None:
             document, self.provenance = calibration.load(Path(path), "sts")
-            temperatures = calibration.numbers(document, "temperatures", Path(path))
-        assert temperatures is not None
-        if not temperatures or min(temperatures) <= 0:
-            raise ValueError(f"sts temperatures={temperatures}: expected one number above 0 a position")
-        self.temperatures = torch.tensor(temperatures, dtype=torch.float64)
+            calibration_temperatures = calibration.numbers(document, "calibration_temperatures", Path(path))
+        assert calibration_temperatures is not None
+        if not calibration_temperatures or min(calibration_temperatures) <= 0:
+            raise ValueError(
+                f"sts calibration_temperatures={calibration_temperatures}: expected one number above 0 a position"
+            )
+        self.calibration_temperatures = torch.tensor(calibration_temperatures, dtype=torch.float64)
 
     @classmethod
     def fit(cls, records: Records, provenance: Provenance | None = None) -> tuple["Sts", tuple[PositionFit, ...]]:
         """The calibrator of some rounds, and how each position's fit went."""
         scaling = fit_temperatures(records)
-        fitted = cls(temperatures=tuple(scaling.temperatures.tolist()), provenance=provenance)
+        fitted = cls(calibration_temperatures=tuple(scaling.calibration_temperatures.tolist()), provenance=provenance)
         return fitted, calibration.report(records, fitted.calibrate(records.logits, None), scaling.notes)
 
     def save(self, path: Path, report: tuple[PositionFit, ...] = ()) -> None:
         """Writes JSON."""
-        numbers = {"temperatures": self.temperatures.tolist()}
+        numbers = {"calibration_temperatures": self.calibration_temperatures.tolist()}
         calibration.save(path, "sts", numbers, self.provenance, report)
 
     def start(self) -> None:
@@ -67,7 +71,7 @@ class Sts:
 
     def calibrate(self, logits: Float[Tensor, "R gamma"], memory: None) -> Float[Tensor, "R gamma"]:
         """See `Calibrator`."""
-        return to_confidence(logits / for_gamma(self.temperatures, logits.shape[1]).to(logits), logits)
+        return to_confidence(logits / for_gamma(self.calibration_temperatures, logits.shape[1]).to(logits), logits)
 
     def floor(self, memory: None, anchors: Int[Tensor, " R"], decisions: Decisions) -> Int[Tensor, " R"]:
         """No probes."""

@@ -181,9 +181,9 @@ def test_temperatures_are_fitted_left_to_right() -> None:
     data = records(20_000)
     logits = data.logits.clone()
     logits[:, 0] = 9.0  # says 0.9999 whatever T up to 10 leaves of it
-    found = fit_temperatures(Records(logits, data.accepted, data.verify_len, data.accept_rate)).temperatures
+    found = fit_temperatures(Records(logits, data.accepted, data.verify_len, data.accept_rate)).calibration_temperatures
     assert float(found[0]) > 5
-    honest = fit_temperatures(data).temperatures
+    honest = fit_temperatures(data).calibration_temperatures
     assert honest.tolist() == pytest.approx([2.0] * GAMMA, rel=0.2)
 
 
@@ -191,7 +191,7 @@ def test_weights_let_old_rounds_fade() -> None:
     """Kills: weights ignored, or turned around."""
     old, new = records(2_000, temperature=0.5), records(2_000, temperature=3.0, seed=1)
     weight = 0.995 ** torch.arange(3_999, -1, -1, dtype=torch.float64)
-    found = fit_temperatures(old.plus(new), weight).temperatures
+    found = fit_temperatures(old.plus(new), weight).calibration_temperatures
     assert float(found[0]) == pytest.approx(3.0, rel=0.35)
 
 
@@ -299,9 +299,9 @@ def test_online_window_and_refits() -> None:
     """Kills: memory that grows for ever; a fit every step; unverified rounds in the window."""
     part = Online(refit_every=100)
     memory = feed(part, part.start(), records(90))
-    assert memory.temperatures is None
+    assert memory.calibration_temperatures is None
     memory = feed(part, memory, records(10))
-    assert memory.temperatures is not None
+    assert memory.calibration_temperatures is not None
     memory = feed(part, memory, records(1_500), per_step=50)
     assert memory.records is not None
     assert len(memory.records) == WINDOW
@@ -360,17 +360,17 @@ def test_a_calibration_of_something_else_warns() -> None:
         warn_mismatch(Provenance(), fitted)
 
 
+STS = '{"schema": "sparkit.calibration/1", "calibrator": "sts", %s}'
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("[]", "expected a JSON object of schema"),
-        ('{"schema": "sparkit.calibration/1", "calibrator": "sts", "temperatures": []}', "temperatures: expected"),
-        ('{"schema": "sparkit.calibration/1", "calibrator": "sts", "temperatures": ["a"]}', "temperatures: expected"),
-        ('{"schema": "sparkit.calibration/1", "calibrator": "sts", "temperatures": [0.0]}', "above 0"),
-        (
-            '{"schema": "sparkit.calibration/1", "calibrator": "sts", "temperatures": [1.0], "provenance": {"x": 1}}',
-            "prov",
-        ),
+        (STS % '"calibration_temperatures": []', "calibration_temperatures: expected"),
+        (STS % '"calibration_temperatures": ["a"]', "calibration_temperatures: expected"),
+        (STS % '"calibration_temperatures": [0.0]', "above 0"),
+        (STS % '"calibration_temperatures": [1.0], "provenance": {"x": 1}', "provenance"),
         ("{", "not JSON"),
     ],
 )
@@ -394,7 +394,7 @@ def test_broken_files_are_named(text: str, message: str, tmp_path: Path) -> None
 )
 def test_missing_numbers_say_what_to_do(name: str, params: dict[str, Any]) -> None:
     """Kills: a calibrator without numbers that passes for identity."""
-    with pytest.raises(ValueError, match="needs|expected"):
+    with pytest.raises(ValueError, match=r"needs|expected"):
         CALIBRATORS.create(name, **params)
     with pytest.raises(ValueError, match="slopes >= 0"):
         Platt(slopes=(-1.0,), biases=(0.0,))

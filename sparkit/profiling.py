@@ -1,0 +1,206 @@
+"""Measures the capacity curve on the engine that will use it: the parts themselves, steered to chosen lengths.
+
+Every (num_requests, verify_len) is one step of the real `Engine`, read by phase off its rounds; lengths are taken in
+turn, back and forth, so that a slow moment of the machine falls on all of them, and the median counts. An undrafted
+step is one of the "lengths" (None). The scheduler's own plan is made and thrown away: its time belongs to the step.
+
+    profile(parts, gamma=7, num_requests=(1, 4, 16), context_len=128).capacity.save(path)
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from sparkit.capacity import Capacity, Kind, measured, staircase
+from sparkit.decisions import hash_address
+from sparkit.engine import Engine, Parts, Request
+from sparkit.protocols import Scheduler
+from sparkit.rounds import Limits, Plan, Round, Rounds, Seconds
+
+WARM_UP = 2  # steps after a prefill: the first absorbs the prompts
+MIN_SWEEPS = 2  # however late it is
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One measured step."""
+
+    num_requests: int
+    verify_len: int | None  # None: nothing was drafted
+    batch_tokens: int
+    context_len: int
+    seconds: Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What was measured, and the curve made of it."""
+
+    samples: tuple[Sample, ...]
+    capacity: Capacity
+
+
+@dataclass(slots=True)
+class Steered:
+    """The composition's scheduler, overruled: everybody verifies `verify_len` drafts."""
+
+    inner: Scheduler
+    verify_len: int | None = None
+    lossless: bool = field(default=True, init=False)
+    batch_independent: bool = field(default=True, init=False)
+
+    def start(self) -> Any:
+        """The composition's."""
+        return self.inner.start()
+
+    def drafts(self, memory: Any, limits: Limits, capacity: Capacity) -> bool:
+        """As told."""
+        return self.verify_len is not None
+
+    def plan(
+        self, survival: Float[Tensor, "R gamma"], capacity: Capacity, limits: Limits, memory: Any
+    ) -> tuple[Plan, Any]:
+        """As told, at the cost of the composition's own plan."""
+        _, memory = self.inner.plan(survival, capacity, limits, memory)
+        return Plan(limits.ceiling.clamp(max=self.verify_len or 0)), memory
+
+    def observe(self, memory: Any, rounds: Rounds) -> Any:
+        """The composition's."""
+        return self.inner.observe(memory, rounds)
+
+    def observe_undrafted(self, memory: Any, num_tokens: int, num_requests: int, seconds: float) -> Any:
+        """The composition's."""
+        return self.inner.observe_undrafted(memory, num_tokens, num_requests, seconds)
+
+
+def profile(
+    parts: Parts,
+    *,
+    gamma: int,
+    num_requests: Sequence[int] = (1,),
+    context_len: int = 64,
+    repeats: int = 7,
+    kind: Kind = "linear",
+    source: str = "measured",
+    prompts: Sequence[Sequence[int]] = (),
+    max_seconds: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Profile:
+    """Sweeps every verify_len from 0 to gamma, and undrafted steps, at each number of requests.
+
+    Args:
+        parts: the composition; its scheduler is steered, everything else runs as it is.
+        gamma: the block length of the engine.
+        num_requests: batch sizes R; the table reaches max(R) * (1 + gamma) tokens.
+        context_len: prompt tokens of every request.
+        repeats: sweeps over the lengths; medians are taken over them.
+        kind: how the table is read between its points.
+        source: names device and model in reports.
+        prompts: token ids to repeat or cut to `context_len`; () takes hashed tokens.
+        max_seconds: sweeps stop when this has passed (two are always made).
+        progress: called with steps done and steps planned.
+
+    Raises:
+        ValueError: when the context leaves no room for a few rounds, or a size is below 1.
+    """
+    room = parts.target.max_positions - context_len
+    if context_len < 1 or room < 4 * (gamma + 1):
+        raise ValueError(
+            f"context_len={context_len}: expected 1 to {parts.target.max_positions - 4 * (gamma + 1)}, "
+            f"so that a few rounds of {gamma} drafts fit into the target's {parts.target.max_positions} positions"
+        )
+    if not num_requests or min(num_requests) < 1 or repeats < 1:
+        raise ValueError(f"num_requests={list(num_requests)}, repeats={repeats}: expected sizes of 1 or more")
+    lengths: list[int | None] = [None, *range(gamma + 1)] if parts.drafter is not None else [None]
+    total, samples = len(num_requests) * repeats * len(lengths), list[Sample]()
+    deadline = None if max_seconds is None else time.perf_counter() + max_seconds / len(num_requests)
+    for index, num in enumerate(num_requests):
+        bench = Bench.of(parts, gamma, num, context_len, prompts)
+        for sweep in range(repeats):
+            samples += [bench.sample(length) for length in (lengths if sweep % 2 else lengths[::-1])]
+            if progress is not None:
+                progress((index * repeats + sweep + 1) * len(lengths), total)
+            if deadline is not None and sweep + 1 >= MIN_SWEEPS and time.perf_counter() > deadline:
+                break
+        deadline = None if deadline is None else time.perf_counter() + (max_seconds or 0.0) / len(num_requests)
+    return Profile(tuple(samples), capacity_of(samples, kind, source))
+
+
+@dataclass(slots=True)
+class Bench:
+    """An engine with R requests that never end: they start anew when the context is full."""
+
+    engine: Engine
+    scheduler: Steered
+    requests: tuple[Request, ...]
+
+    @classmethod
+    def of(cls, parts: Parts, gamma: int, num: int, context_len: int, prompts: Sequence[Sequence[int]]) -> "Bench":
+        """A fresh engine of `num` slots."""
+        scheduler = Steered(parts.scheduler)
+        engine = Engine(
+            replace(parts, scheduler=scheduler, capacity=_priced(parts)), gamma=gamma, num_slots=num, prefill_chunk=1024
+        )
+        rows = [_prompt(r, context_len, prompts, parts.target.vocab_size) for r in range(num)]
+        return cls(engine, scheduler, tuple(Request(row, seed=r) for r, row in enumerate(rows)))
+
+    def sample(self, verify_len: int | None) -> Sample:
+        """One step at a length."""
+        gamma = self.engine.gamma
+        if not self.engine.running or min(s.remaining for s in self.engine.running.values()) < gamma + 2:
+            self._fill()
+        context = sum(len(s.tokens) for s in self.engine.running.values()) // len(self.engine.running)
+        first = self._step(verify_len)[0]
+        return Sample(first.num_requests, verify_len, first.batch_tokens, context, first.seconds)
+
+    def _step(self, verify_len: int | None) -> list[Round]:
+        self.scheduler.verify_len = verify_len
+        return self.engine.step()
+
+    def _fill(self) -> None:
+        for sequence in list(self.engine.running.values()):
+            self.engine.cancel(sequence.id)
+        for request in self.requests:
+            self.engine.add(request)
+        self._step(None)
+        while self.engine.prefilling():
+            self._step(None)
+        for _ in range(WARM_UP):
+            self._step(0 if self.engine.parts.drafter is not None else None)
+
+
+def _priced(parts: Parts) -> Capacity:
+    """Any curve that is not flat, so that nothing is said about a missing profile while one is made."""
+    return parts.capacity if not parts.capacity.is_flat else staircase()
+
+
+def _prompt(row: int, context_len: int, prompts: Sequence[Sequence[int]], vocab_size: int) -> tuple[int, ...]:
+    if prompts:
+        ids = list(prompts[row % len(prompts)])
+        return tuple((ids * (context_len // len(ids) + 1))[:context_len])
+    tokens = hash_address(torch.tensor(row), torch.arange(context_len)).remainder(vocab_size)
+    return tuple(tokens.tolist())
+
+
+def capacity_of(samples: Iterable[Sample], kind: Kind = "linear", source: str = "measured") -> Capacity:
+    """Medians by size; planning counts as overhead."""
+    verify: dict[int, list[float]] = {}
+    tables: tuple[dict[int, list[float]], ...] = ({}, {}, {})
+    for one in samples:
+        seconds, (draft, overhead, plain) = one.seconds, tables
+        verify.setdefault(one.batch_tokens, []).append(seconds.verify)
+        rest = seconds.schedule + seconds.overhead
+        if one.verify_len is None:
+            plain.setdefault(one.num_requests, []).append(rest + seconds.draft)
+        else:
+            draft.setdefault(one.num_requests, []).append(seconds.draft)
+            overhead.setdefault(one.num_requests, []).append(rest)
+    medians = [{size: statistics.median(values) for size, values in table.items()} for table in (verify, *tables)]
+    by_requests = [table or {1: 0.0} for table in medians[1:]]
+    return measured(medians[0], by_requests[0], by_requests[1], by_requests[2], kind=kind, source=source)

@@ -1,0 +1,86 @@
+"""A profile is taken on the real engine: which steps it makes, and what becomes of their seconds."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from sparkit.capacity import flat
+from sparkit.confidences.head import ConfidenceHead
+from sparkit.engine import Parts
+from sparkit.profiling import Profile, Sample, capacity_of, profile
+from sparkit.protocols import CALIBRATORS, DRAFTERS, SCHEDULERS, VERIFIERS
+from sparkit.rounds import Seconds
+from sparkit.targets.model import TransformerTarget
+from sparkit.targets.transformer import Transformer, TransformerConfig
+
+
+@pytest.fixture(scope="module")
+def parts() -> Parts:
+    torch.manual_seed(0)
+    config = TransformerConfig(64, 16, 32, num_layers=2, num_heads=2, max_positions=96)
+    target = TransformerTarget(Transformer(config).eval(), taps=(0,))
+    drafter = DRAFTERS.create("dspark", target=target, gamma=3, rank=4, num_layers=1, taps=(0,))
+    made = (CALIBRATORS.create("identity"), SCHEDULERS.create("greedy"), VERIFIERS.create("rejection"))
+    return Parts(target, drafter, ConfidenceHead(16, 4), *made, flat())
+
+
+def test_every_length_is_stepped_at_every_size(parts: Parts) -> None:
+    """Kills: a ceiling that shortens a step; steps with prefill counted; a size left out."""
+    ticks: list[tuple[int, int]] = []
+    found = profile(parts, gamma=3, num_requests=(1, 2), context_len=20, repeats=3, progress=lambda *t: ticks.append(t))
+    assert len(found.samples) == 2 * 3 * 5
+    assert ticks[-1] == (30, 30)
+    for one in found.samples:
+        assert one.batch_tokens == one.num_requests * (1 + (one.verify_len or 0))
+        assert 20 <= one.context_len <= 96
+    assert {one.verify_len for one in found.samples} == {None, 0, 1, 2, 3}
+    curve = found.capacity
+    assert [size for size, _ in curve.verify.points] == [1, 2, 3, 4, 6, 8]
+    assert [size for size, _ in curve.draft.points] == [1, 2]
+    assert curve.is_measured
+    assert curve.draft_seconds(1) > 0
+    assert curve.undrafted_rate(1, 1) > 0
+
+
+def test_without_a_drafter_only_plain_steps(parts: Parts) -> None:
+    """Kills: a draft asked of nobody."""
+    found = profile(replace(parts, drafter=None), gamma=3, context_len=8, repeats=2)
+    assert {one.verify_len for one in found.samples} == {None}
+    assert found.capacity.draft_seconds(1) == 0.0
+
+
+def test_time_limit_keeps_two_sweeps(parts: Parts) -> None:
+    """Kills: a limit that is ignored; nothing measured at all."""
+    found = profile(parts, gamma=3, context_len=8, repeats=500, max_seconds=0.0)
+    assert len(found.samples) == 2 * 5
+
+
+def test_medians_and_their_columns() -> None:
+    """Kills: a mean; planning forgotten; the undrafted overhead mixed with the drafted."""
+
+    def sample(verify_len: int | None, *seconds: float) -> Sample:
+        return Sample(2, verify_len, 2 * (1 + (verify_len or 0)), 64, Seconds(*seconds))
+
+    curve = capacity_of(
+        [
+            sample(0, 1.0, 0.1, 3.0, 0.2),
+            sample(0, 2.0, 0.1, 4.0, 0.2),
+            sample(0, 9.0, 0.3, 99.0, 0.4),
+            sample(None, 0.0, 0.0, 4.0, 0.05),
+            sample(1, 2.0, 0.1, 5.0, 0.2),
+        ]
+    )
+    assert curve.verify.points == ((2, 4.0), (4, 5.0))
+    assert curve.draft.points == ((2, 2.0),)
+    assert curve.overhead_seconds(2) == pytest.approx(0.3)
+    assert curve.plain_overhead.at(2) == 0.05
+
+
+def test_room_and_sizes_are_checked(parts: Parts) -> None:
+    """Kills: an endless refill; an engine without slots."""
+    with pytest.raises(ValueError, match=r"context_len=90: expected 1 to 80"):
+        profile(parts, gamma=3, context_len=90)
+    with pytest.raises(ValueError, match=r"expected sizes of 1 or more"):
+        profile(parts, gamma=3, num_requests=(0,))
+    assert Profile.__slots__
