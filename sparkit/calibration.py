@@ -35,6 +35,14 @@ class Provenance:
     min_p: float | None = None
     gamma: int | None = None
 
+    @classmethod
+    def of(cls, recipe: Mapping[str, Any]) -> "Provenance":
+        """What the fields of a recipe (or of a trace's header) say."""
+        drafter, head = recipe.get("drafter"), recipe.get("head")
+        known: dict[str, Any] = {f.name: recipe.get(f.name) for f in fields(cls)}
+        known["drafter"] = f"{drafter}, head {head}" if drafter and head else drafter
+        return cls(**known)
+
     def differences(self, running: "Provenance") -> list[str]:
         """Fields that both know and disagree on, as text."""
         pairs = [(f.name, getattr(self, f.name), getattr(running, f.name)) for f in fields(self)]

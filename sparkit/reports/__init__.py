@@ -1,0 +1,1 @@
+"""Pictures and tables made of measured results; nothing here measures."""
