@@ -26,11 +26,13 @@ from torch import Tensor, nn
 from sparkit.decisions import Decisions, Purpose
 from sparkit.drafters.blockwise import Blocks, attend_blocks, lay_out
 from sparkit.drafters.config import DrafterConfig
-from sparkit.drafters.rotary import Rotary, keys_and_values, slot_mix
+from sparkit.drafters.plain import Attend, Plain
+from sparkit.drafters.rotary import Rotary, keys_and_values
 from sparkit.protocols import HEADS, Anchors, Kind, SerialHead, Span, Target
 from sparkit.rounds import Draft
+from sparkit.sampling import probs
 from sparkit.targets.cache import SlotCache
-from sparkit.targets.ragged import mark, store
+from sparkit.targets.ragged import attention, mark, store
 from sparkit.targets.transformer import DecoderLayer, Mix, RMSNorm, Rope
 
 Embed = Callable[[Int[Tensor, "*N"]], Float[Tensor, "*N d"]]
@@ -69,6 +71,20 @@ class BlockBackbone(nn.Module):
         x = inputs
         for index, layer in enumerate(self.layers):
             x = layer(x, rope, index, mix)
+        hidden: Tensor = self.norm(x)
+        return hidden
+
+    def plain(self) -> list[Plain]:
+        """The layers as decoding runs them."""
+        return [Plain(layer.attention, layer.mlp_norm, layer.mlp) for layer in self.layers]  # type: ignore[arg-type]
+
+    def plain_block(
+        self, inputs: Float[Tensor, "B d"], rope: Rope, plain: Sequence[Plain], attend: Attend
+    ) -> Float[Tensor, "B d"]:
+        """`block` on plain layers."""
+        x, turn = inputs, plain[0].turn(rope)
+        for index, (layer, one) in enumerate(zip(self.layers, plain, strict=True)):
+            x = one(x, layer.attention_norm(x), turn, index, attend)  # type: ignore[operator]
         hidden: Tensor = self.norm(x)
         return hidden
 
@@ -148,13 +164,14 @@ class BlockDrafter:
         self.config, self.net, self.target = config, net, target
         self.kind: Kind = "parallel" if config.head == "none" else "semi-autoregressive"
         self.gamma, self.feature_layers = allowed_gamma(config, gamma), config.feature_layers
-        self.cache = SlotCache.empty(1, 1, 1, 1, 1)
+        self.cache, self._plain = SlotCache.empty(1, 1, 1, 1, 1), net.backbone.plain()
 
     def prepare(self, num_slots: int, max_len: int) -> None:
         """See `Drafter`."""
         decoder, like = self.config.decoder, self.net.backbone.norm.weight
         shape = (decoder.num_layers, num_slots, decoder.kv_heads, max_len, decoder.head_size)
         self.cache = SlotCache.empty(*shape, dtype=like.dtype, device=like.device)
+        self._plain = self.net.backbone.plain()
 
     @torch.no_grad()
     def absorb(self, features: Float[Tensor, "B taps_d"], tokens: Int[Tensor, " B"], spans: Sequence[Span]) -> None:
@@ -187,8 +204,8 @@ class BlockDrafter:
         ids = anchors.tokens.new_full((len(anchors.tokens), slots), config.mask_id)
         ids[:, 0] = anchors.tokens
         inputs = self.target.embed(ids.flatten())
-        mix = slot_mix(self.cache, marker, config.decoder.num_heads)
-        hidden = backbone.block(inputs, backbone.rotary(marker.positions, inputs), mix)
+        attend = attention(self.cache, marker, config.decoder.num_heads)
+        hidden = backbone.plain_block(inputs, backbone.rotary(marker.positions, inputs), self._plain, attend)
         return backbone.predicted(hidden.view(-1, slots, hidden.shape[1]))
 
     def _draw(
@@ -199,12 +216,12 @@ class BlockDrafter:
         base_logits: Float[Tensor, "R gamma V"],
     ) -> tuple[Int[Tensor, "R gamma"], Float[Tensor, "R gamma V"], Int[Tensor, "R gamma"]]:
         """Left to right: x_k ~ softmax(U_k + B_k(x_{k-1})) [eq. 4]; laws, tokens, and the tokens before them."""
-        head, previous = self.net.head, [anchors.tokens]
+        head, law_of, previous = self.net.head, shaping(anchors), [anchors.tokens]
         state, laws = head.start(anchors.tokens), []
         states = hidden.unbind(1)
         for k, logits in enumerate(base_logits.unbind(1)):
             bias, state = head.step(state, previous[-1], states[k])
-            law = anchors.law(logits if bias is None else logits + bias, previous[1:])
+            law = law_of(logits if bias is None else logits + bias, previous[1:])
             laws.append(law)
             previous.append(decisions.draw(law, Purpose.DRAFT, k + 1))
         drawn = torch.stack(previous, dim=1)
@@ -250,6 +267,14 @@ class BlockDrafter:
     def previous_embedding(self, previous_tokens: Int[Tensor, "N gamma"]) -> Float[Tensor, "N gamma r"] | None:
         """W1[x_{k-1}] for the confidence head."""
         return self.net.head.previous_embedding(previous_tokens)
+
+
+def shaping(anchors: Anchors) -> Callable[[Tensor, Sequence[Tensor]], Tensor]:
+    """`Anchors.law`, with its search for common parameters done once a block instead of once a token."""
+    first = anchors.params[0]
+    if anchors.history is not None or any(params != first for params in anchors.params):
+        return anchors.law
+    return lambda logits, _drafted: probs(logits, first)
 
 
 def require_matching(config: DrafterConfig, target: Target) -> None:

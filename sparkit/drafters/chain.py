@@ -10,8 +10,9 @@ Two forms of the same weights, equal to rounding (tested): `absorb` / `propose` 
 chain unrolled on its own outputs at many anchors at once (training-time test). A document's first token is no anchor.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -28,16 +29,19 @@ from sparkit.drafters.backbone import (
     require_absorbed,
     require_matching,
     require_next,
+    shaping,
 )
 from sparkit.drafters.blockwise import Blocks, attend_blocks, lay_out
 from sparkit.drafters.config import DrafterConfig
-from sparkit.drafters.rotary import Rotary, keys_and_values, slot_mix
+from sparkit.drafters.plain import Plain
+from sparkit.drafters.rotary import Rotary, keys_and_values
+from sparkit.drafters.scratch import Chain
 from sparkit.drafters.vocabulary import spread, target_ids
 from sparkit.protocols import Anchors, Kind, Span, Target
 from sparkit.rounds import Draft
 from sparkit.targets.cache import SlotCache
 from sparkit.targets.ragged import mark, store
-from sparkit.targets.transformer import Attention, Mix, RMSNorm, Rope
+from sparkit.targets.transformer import Attention, Mix, RMSNorm, Rope, SwiGLU
 
 
 class Entry(NamedTuple):
@@ -52,6 +56,8 @@ class Link(Protocol):
     """The one layer of a chain; an `nn.Module` as well."""
 
     attention: Attention
+    mlp_norm: RMSNorm
+    mlp: SwiGLU
     norm: RMSNorm  # before the LM head
 
     def project(self, taps: Float[Tensor, "B taps_d"]) -> Float[Tensor, "B d"]:
@@ -60,10 +66,6 @@ class Link(Protocol):
 
     def enter(self, feature: Float[Tensor, "B d"], embedded: Float[Tensor, "B d"]) -> Entry:
         """Feature of position i and embedding of token i + 1."""
-        ...
-
-    def leave(self, x: Float[Tensor, "B d"]) -> Float[Tensor, "B d"]:
-        """The feed-forward half; its output is the next feature."""
         ...
 
 
@@ -83,8 +85,13 @@ class ChainNet(nn.Module):
     def step(self, feature: Tensor, embedded: Tensor, rope: Rope, mix: Mix) -> Float[Tensor, "B d"]:
         """One link of the chain."""
         entry = self.link.enter(feature, embedded)
-        out: Tensor = self.link.leave(entry.residual + self.link.attention(entry.attended, rope, 0, mix))
+        x = entry.residual + self.link.attention(entry.attended, rope, 0, mix)
+        out: Tensor = x + self.link.mlp(self.link.mlp_norm(x))
         return out
+
+    def plain(self) -> Plain:
+        """The layer as decoding runs it."""
+        return Plain(self.link.attention, self.link.mlp_norm, self.link.mlp)
 
     def keys(
         self, feature: Tensor, embedded: Tensor, positions: Int[Tensor, " B"]
@@ -154,7 +161,7 @@ class ChainDrafter:
         self.ids = None
         if config.draft_vocab_size is not None:
             self.ids = target_ids(net.d2t, target.vocab_size, config.draft_vocab_size)
-        self.state = ChainState(SlotCache.empty(1, 1, 1, 1, 1), torch.zeros(1, 1))
+        self.state, self._plain = ChainState(SlotCache.empty(1, 1, 1, 1, 1), torch.zeros(1, 1)), net.plain()
 
     def prepare(self, num_slots: int, max_len: int) -> None:
         """See `Drafter`."""
@@ -162,6 +169,7 @@ class ChainDrafter:
         shape = (1, num_slots, decoder.kv_heads, max_len, decoder.head_size)
         cache = SlotCache.empty(*shape, dtype=like.dtype, device=like.device)
         self.state = ChainState(cache, like.new_zeros(num_slots, decoder.hidden_size))
+        self._plain = self.net.plain()
 
     @torch.no_grad()
     def absorb(self, features: Float[Tensor, "B taps_d"], tokens: Int[Tensor, " B"], spans: Sequence[Span]) -> None:
@@ -195,21 +203,29 @@ class ChainDrafter:
     def propose(self, anchors: Anchors, decisions: Decisions) -> Draft:
         """See `Drafter`."""
         require_absorbed(anchors.spans, self.state.cache.lengths)
+        link, law_of = self.net.link, shaping(anchors)
         slots = torch.tensor([span.slot for span in anchors.spans], device=anchors.tokens.device)
         feature, drawn, laws, hidden = self.state.last[slots], [anchors.tokens], [], []
-        for k in range(anchors.spans[0].count):
-            feature = self._step(anchors, k, feature, drawn[-1])
-            hidden.append(self.net.link.norm(feature))
-            laws.append(anchors.law(self.logits(hidden[-1]), drawn[1:]))
+        for k, step in enumerate(self._steps(anchors)):
+            feature = step(feature, self.target.embed(drawn[-1]))
+            hidden.append(link.norm(feature))
+            laws.append(law_of(self.logits(hidden[-1]), drawn[1:]))
             drawn.append(decisions.draw(laws[-1], Purpose.DRAFT, k + 1))
         return Draft(torch.stack(drawn[1:], dim=1), torch.stack(laws, dim=1), torch.stack(hidden, dim=1))
 
-    def _step(self, anchors: Anchors, k: int, feature: Tensor, tokens: Int[Tensor, " R"]) -> Float[Tensor, "R d"]:
-        spans = [Span(slot, start - 1 + k, 1) for slot, start, _ in anchors.spans]
-        marker = mark(spans, device=tokens.device)
-        mix = slot_mix(self.state.cache, marker, self.config.decoder.num_heads)
-        rope = self.net.rotary(marker.positions, feature)
-        return self.net.step(feature, self.target.embed(tokens), rope, mix)
+    def _steps(self, anchors: Anchors) -> Iterator[Callable[[Tensor, Tensor], Tensor]]:
+        """The links of one block: (feature, embedding of the next token) -> next feature."""
+        plain, link, count = self._plain, self.net.link, anchors.spans[0].count
+        spans = [Span(slot, start - 1, count) for slot, start, _ in anchors.spans]
+        chain = Chain(self.state.cache, spans, self.config.decoder.num_heads)
+        rope = self.net.rotary(chain.positions(count).flatten(), self.state.last)
+        cosines, sines = (part.view(count, len(spans), -1) for part in plain.turn(rope))
+
+        def step(k: int, feature: Tensor, embedded: Tensor) -> Tensor:
+            entry = link.enter(feature, embedded)
+            return plain(entry.residual, entry.attended, (cosines[k], sines[k]), k, chain.attend)
+
+        return (partial(step, k) for k in range(count))
 
     def logits(self, hidden: Float[Tensor, "*N d"]) -> Float[Tensor, "*N V"]:
         """Logits over the target's vocabulary."""

@@ -42,11 +42,6 @@ class Eagle3Link(nn.Module):
         """The pair side by side."""
         return Entry(feature, torch.cat((self.embed_norm(embedded), self.hidden_norm(feature)), dim=-1))
 
-    def leave(self, x: Float[Tensor, "B d"]) -> Float[Tensor, "B d"]:
-        """Feed-forward."""
-        out: Tensor = x + self.mlp(self.mlp_norm(x))
-        return out
-
 
 def build(config: DrafterConfig) -> ChainNet:
     """The net of a config."""

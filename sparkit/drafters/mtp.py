@@ -42,11 +42,6 @@ class MtpLink(nn.Module):
         x = self.eh_proj(torch.cat((self.enorm(embedded), self.hnorm(feature)), dim=-1))
         return Entry(x, self.attention_norm(x))
 
-    def leave(self, x: Float[Tensor, "B d"]) -> Float[Tensor, "B d"]:
-        """Feed-forward."""
-        out: Tensor = x + self.mlp(self.mlp_norm(x))
-        return out
-
 
 def build(config: DrafterConfig) -> ChainNet:
     """The net of a config."""

@@ -13,11 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from sparkit.targets.cache import SlotCache
-from sparkit.targets.ragged import Marker
-from sparkit.targets.ragged import attention as attention_on
 from sparkit.targets.rope import rope_table
-from sparkit.targets.transformer import Attention, Mix, Rope, TransformerConfig, rotate
+from sparkit.targets.transformer import Attention, Rope, TransformerConfig, rotate
 
 
 class Rotary:
@@ -49,14 +46,3 @@ def keys_and_values(
     both = F.linear(x, attention.qkv.weight[first:], None if bias is None else bias[first:])
     k, v = rearrange(both, "B (two kv e) -> two B kv e", two=2, e=attention.head_size)
     return rotate(k if attention.k_norm is None else attention.k_norm(k), rope), v
-
-
-def slot_mix(cache: SlotCache, marker: Marker, num_heads: int) -> Mix:
-    """Attention over slots for one step's layers, writing keys and values on the way."""
-    attend = attention_on(cache, marker, num_heads)
-
-    def mix(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        out: Tensor = attend(layer, torch.cat((q, k, v), dim=1).flatten(1))
-        return out.view(q.shape)
-
-    return mix
