@@ -74,3 +74,12 @@ def broadcast(parameters: Iterable[nn.Parameter], world: World) -> None:
     if world.size > 1:
         for p in parameters:
             dist.broadcast(p.data, src=0)
+
+
+def agree(seconds: float, world: World) -> float:
+    """Rank 0's clock for everybody: ranks that disagree on progress would take other rates and stop apart."""
+    if world.size == 1:
+        return seconds
+    clock = torch.tensor([seconds], dtype=torch.float64)
+    dist.broadcast(clock, src=0)
+    return float(clock)

@@ -22,7 +22,7 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from torch import Tensor, nn
 
 from sparkit.training.checkpoint import FILE, Note, load_checkpoint, save_checkpoint, trainable
-from sparkit.training.distributed import World, share_gradients
+from sparkit.training.distributed import World, agree, share_gradients
 
 
 class StepLoss(NamedTuple):
@@ -119,8 +119,8 @@ class Training:
         norm = nn.utils.clip_grad_norm_(self.parameters, self.plan.clip_norm)
         self.optimizer.step()
         self.step += 1
-        self.seconds += time.perf_counter() - started
-        return {"step": self.step, "loss": float(mean), "norm": float(norm), "rate": rate, **loss.parts}
+        self.seconds = agree(self.seconds + time.perf_counter() - started, self.world)
+        return {"step": float(self.step), "loss": float(mean), "norm": float(norm), "rate": rate, **loss.parts}
 
     def save(self) -> None:
         """Writes the checkpoint, on the main process."""

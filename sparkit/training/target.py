@@ -48,12 +48,15 @@ def initialise(model: Transformer, generator: torch.Generator, std: float = 0.02
         nn.init.normal_(p, std=std * (scale if is_residual else 1.0), generator=generator)
 
 
-def choose(documents: Documents, tokens_per_step: int, seed: int, step: int) -> list[Int[Tensor, " _"]]:
-    """Random documents, as many tokens of each domain, by (seed, step) alone."""
+def choose(
+    documents: Documents, tokens_per_step: int, seed: int, step: int, shares: Mapping[str, float] | None = None
+) -> list[Int[Tensor, " _"]]:
+    """Random documents by (seed, step) alone; each domain gets its share of the tokens (equal ones without `shares`)."""
     generator = torch.Generator().manual_seed((seed << 32) + step)
+    shares = dict.fromkeys(documents, 1 / len(documents)) if shares is None else shares
     chosen: list[Tensor] = []
-    for pool in documents.values():
-        budget = tokens_per_step / len(documents)
+    for domain, pool in documents.items():
+        budget = tokens_per_step * shares[domain]
         while budget > 0:
             document = pool[int(torch.randint(len(pool), (), generator=generator))]
             chosen.append(document)
@@ -70,11 +73,17 @@ def token_losses(model: Transformer, pack: Pack) -> Float[Tensor, " n"]:
     return F.cross_entropy(model.logits(hidden[rows]), pack.tokens[rows + 1], reduction="none")
 
 
-def objective(model: Transformer, documents: Documents, tokens_per_step: int, seed: int) -> Objective:
+def objective(
+    model: Transformer,
+    documents: Documents,
+    tokens_per_step: int,
+    seed: int,
+    shares: Mapping[str, float] | None = None,
+) -> Objective:
     """The loss of a step."""
 
     def loss(step: int) -> StepLoss:
-        losses = token_losses(model, pack_documents(choose(documents, tokens_per_step, seed, step)))
+        losses = token_losses(model, pack_documents(choose(documents, tokens_per_step, seed, step, shares)))
         return StepLoss(losses.sum(), losses.new_tensor(float(len(losses))))
 
     return loss
