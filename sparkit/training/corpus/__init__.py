@@ -19,7 +19,7 @@ from sparkit.training.corpus.documents import (
     render,
 )
 from sparkit.training.corpus.draw import documents
-from sparkit.training.corpus.prompts import write_assets
+from sparkit.training.corpus.prompts import heldout_prompts, write_prompts
 from sparkit.training.corpus.stream import TokenStream, token_stream
 from sparkit.training.corpus.tokenizer import load_tokenizer, save_tokenizer, train_tokenizer
 
@@ -37,10 +37,11 @@ __all__ = [
     "Split",
     "TokenStream",
     "documents",
+    "heldout_prompts",
     "load_tokenizer",
     "render",
     "save_tokenizer",
     "token_stream",
     "train_tokenizer",
-    "write_assets",
+    "write_prompts",
 ]

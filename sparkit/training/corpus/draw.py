@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from itertools import islice
 
 from sparkit.training.corpus import chat, code, math
-from sparkit.training.corpus.documents import DOMAINS, SPLITS, Document, Domain, Split
+from sparkit.training.corpus.documents import SPLITS, Document
 
 _SOURCES = {"math": math.documents, "code": code.documents, "chat": chat.documents}
 
 
-def documents(domain: Domain, split: Split, num: int, seed: int) -> list[Document]:
+def documents(domain: str, split: str, num: int, seed: int) -> list[Document]:
     """The first `num` documents of a domain.
 
     Code is finite: past its last piece the pieces come again. Dialogues and problems may repeat by chance only.
@@ -18,10 +18,10 @@ def documents(domain: Domain, split: Split, num: int, seed: int) -> list[Documen
     return list(islice(endless(domain, split, seed), num))
 
 
-def endless(domain: Domain, split: Split, seed: int) -> Iterator[Document]:
+def endless(domain: str, split: str, seed: int) -> Iterator[Document]:
     """The documents of a domain, without end."""
-    if domain not in DOMAINS:
-        raise LookupError(f"domain={domain!r} is unknown; choose one of {', '.join(DOMAINS)}.")
+    if domain not in _SOURCES:
+        raise LookupError(f"domain={domain!r} is unknown; choose one of {', '.join(_SOURCES)}.")
     if split not in SPLITS:
         raise LookupError(f"split={split!r} is unknown; choose one of {', '.join(SPLITS)}.")
     return _SOURCES[domain](split, random.Random(f"{domain}/{split}/{seed}"))

@@ -30,12 +30,12 @@ class Event:
     draw: Callable[[random.Random, int], Numbers | None]
 
 
-def _product(rng: random.Random, now: int) -> Numbers:
+def _product(rng: random.Random, _now: int) -> Numbers:
     a, b = rng.randint(2, 9), rng.randint(3, 12)
     return {"a": a, "b": b, "after": a * b}
 
 
-def _sum(rng: random.Random, now: int) -> Numbers:
+def _sum(rng: random.Random, _now: int) -> Numbers:
     a, b = rng.randint(5, 49), rng.randint(5, 49)
     return {"a": a, "b": b, "after": a + b}
 
@@ -50,11 +50,11 @@ def _take(rng: random.Random, now: int) -> Numbers | None:
     return {"c": c, "after": now - c} if now - c >= 3 else None
 
 
-def _half(rng: random.Random, now: int) -> Numbers | None:
+def _half(_rng: random.Random, now: int) -> Numbers | None:
     return {"after": now // 2} if now % 2 == 0 and now >= 8 else None
 
 
-def _double(rng: random.Random, now: int) -> Numbers | None:
+def _double(_rng: random.Random, now: int) -> Numbers | None:
     return {"after": now * 2} if now * 2 <= LIMIT else None
 
 
@@ -71,12 +71,12 @@ def _divide(rng: random.Random, now: int) -> Numbers | None:
     return {"k": k, "after": now // k}
 
 
-def _nothing(rng: random.Random, now: int) -> Numbers:
+def _nothing(_rng: random.Random, now: int) -> Numbers:
     return {"after": now}
 
 
-_IS = "[that is|that makes|we get|this gives us]"
-_LEFT = "[that leaves|this leaves|what remains is|we are left with]"
+_IS = "[that is|that makes|we get|this gives us|it comes to|the result is|we find]"
+_LEFT = "[that leaves|this leaves|what remains is|we are left with|the rest is|there remain|{name} keeps]"
 
 STARTS = (
     Event(
@@ -97,7 +97,9 @@ STARTS = (
     Event(
         "friends",
         "{name} invites {a} friends, and each [friend|of them] brings {b} {items}.",
-        "[{a} friends bring {b} {items} each, and " + _IS + "|the number of {items} from all {a} friends is|we multiply "
+        "[{a} friends bring {b} {items} each, and "
+        + _IS
+        + "|the number of {items} from all {a} friends is|we multiply "
         "the friends by their {items}:] {a} * {b} = {after} {items}.",
         _product,
     ),
@@ -142,7 +144,9 @@ CHANGES = (
     Event(
         "buy",
         "[Later|The next day], {they} buys {c} more {items}.",
-        "[{name} buys {c} more {items}, so " + _IS + "|we add the {c} new {items}:|buying {c} more brings the number to]"
+        "[{name} buys {c} more {items}, so "
+        + _IS
+        + "|we add the {c} new {items}:|buying {c} more brings the number to]"
         " {now} + {c} = {after} {items}.",
         _add,
     ),
@@ -167,7 +171,8 @@ QUESTIONS = (
     Event(
         "sell",
         "{They} sells [the rest|all that is left] for ${p} each. How much money does {name} [make|earn]?",
-        "[each of the {now} {items} sells for ${p}, so {name} makes|we multiply the {items} by the price:|{now} {items} "
+        "[each of the {now} {items} sells for ${p}, so {name} makes|we multiply the {items} by the price:|{now} "
+        "{items} "
         "at ${p} each bring in] {now} * {p} = {after} dollars.",
         _price,
     ),

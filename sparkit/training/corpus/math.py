@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 from sparkit.training.corpus.documents import Document, Split, split_of
 from sparkit.training.corpus.events import CHANGES, QUESTIONS, STARTS, Event, Numbers
-from sparkit.training.corpus.phrases import expand
+from sparkit.training.corpus.phrases import enrich, expand
 
-PEOPLE = (
-    *((name, "she", "her") for name in "Anna Maya Lisa Emma Nora Julia Sara Ella Ruth Grace Tina Olivia".split()),
-    *((name, "he", "his") for name in "Tom Ben Leo Sam Max Paul Jack Omar Noah Dan Eric Luis".split()),
-)
+_WOMEN = ("Anna", "Maya", "Lisa", "Emma", "Nora", "Julia", "Sara", "Ella", "Ruth", "Grace", "Tina", "Olivia")
+_MEN = ("Tom", "Ben", "Leo", "Sam", "Max", "Paul", "Jack", "Omar", "Noah", "Dan", "Eric", "Luis")
+PEOPLE = (*((name, "she", "her") for name in _WOMEN), *((name, "he", "his") for name in _MEN))
 ITEMS = (
     ("apples", "basket", "baskets"), ("oranges", "crate", "crates"), ("eggs", "carton", "cartons"),
     ("cookies", "tray", "trays"), ("muffins", "box", "boxes"), ("marbles", "bag", "bags"),
@@ -30,10 +29,25 @@ _OPEN = (
     "[Let's [solve this|work it out|go] step by step.|Let's work through [this|the problem] [together|one step at a "
     "time].|We can [solve this|find the answer] in {count} steps.|Here is [how to solve it|the solution]:]\n"
 )
+SYNONYMS = {
+    **{
+        f"we {verb}": f"[we|we can|we have to|let us] {verb}"
+        for verb in ("multiply", "add", "divide", "subtract", "take away")
+    },
+    "make": "[make|give|come to]",
+    "has": "[has|holds|contains]",
+    "each of the": "[each of the|every one of the]",
+    "gets": "[gets|receives|takes]",
+}
+"""Words of the steps that stand for each other."""
+
 _FIRST = "[First, |To start, |At the start, ]"
-_NEXT = "[Next, |Then |After that, |Now ]"
+_NEXT = "[Next, |Then |After that, |Now |From there, |In the next step, ]"
 _LAST = "[Finally, |In the end, |Last of all, |For the last step, ]"
-_RESTATE = "[| So {name} now has {after} {items}.| Now there are {after} {items}.| The new total is {after}.]"
+_RESTATE = (
+    "[|| [So|At this point|That means] {name} [now has|has] {after} {items}.| [Now|Then] there are {after} {items}[| in"
+    " all].| The [new|current] total is {after}.| We [keep|remember] the {after} for the next step.]"
+)
 _CLOSE = "\nThe answer is {after}."
 
 
@@ -110,5 +124,5 @@ def _solution(problem: Problem, slots: list[dict[str, object]], rng: random.Rand
     for index, (step, s) in enumerate(steps):
         lead = _FIRST if index == 0 else _LAST if index == len(steps) - 1 else _NEXT
         tail = "" if index == len(steps) - 1 else _RESTATE
-        lines.append(expand(lead + step + tail, rng, s))
+        lines.append(expand(lead + enrich(step, SYNONYMS) + tail, rng, s))
     return expand(_OPEN, rng, slots[0]) + "\n".join(lines) + expand(_CLOSE, rng, slots[-1])

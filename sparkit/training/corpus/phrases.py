@@ -11,9 +11,10 @@ import random
 import re
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
-Node = str | tuple[tuple["Node", ...], ...]
-Sequence = tuple[Node, ...]
+Sequence = tuple[Any, ...]
+"""Of plain texts and of choices; a choice is a tuple of sequences."""
 
 _PIECE = re.compile(r"[\[\]|]|[^\[\]|]+")
 
@@ -21,6 +22,12 @@ _PIECE = re.compile(r"[\[\]|]|[^\[\]|]+")
 def expand(phrase: str, rng: random.Random, slots: Mapping[str, object]) -> str:
     """One text of `phrase`: every alternative drawn uniformly by `rng`, every slot filled."""
     return _draw(_parse(phrase), rng).format_map(slots)
+
+
+def enrich(phrase: str, synonyms: Mapping[str, str]) -> str:
+    """The phrase with every key of `synonyms` (whole words) replaced by its alternatives."""
+    words = re.compile(r"\b(" + "|".join(map(re.escape, synonyms)) + r")\b")
+    return words.sub(lambda found: synonyms[found[0]], phrase)
 
 
 def _draw(sequence: Sequence, rng: random.Random) -> str:
@@ -34,7 +41,7 @@ def _pick(choices: tuple[Sequence, ...], rng: random.Random) -> Sequence:
 @cache
 def _parse(phrase: str) -> Sequence:
     """The phrase as nested tuples; each open bracket pushes a list of alternatives on the stack."""
-    stack: list[list[list[Node]]] = [[[]]]
+    stack: list[list[list[Any]]] = [[[]]]
     for piece in _PIECE.findall(phrase):
         _read(piece, stack, phrase)
     if len(stack) != 1 or len(stack[0]) != 1:
@@ -42,7 +49,7 @@ def _parse(phrase: str) -> Sequence:
     return tuple(stack[0][0])
 
 
-def _read(piece: str, stack: list[list[list[Node]]], phrase: str) -> None:
+def _read(piece: str, stack: list[list[list[Any]]], phrase: str) -> None:
     if piece == "[":
         stack.append([[]])
     elif piece == "|":

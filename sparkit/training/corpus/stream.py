@@ -20,6 +20,7 @@ from sparkit.training.corpus.documents import DOMAINS, Domain, Split, render
 from sparkit.training.corpus.draw import endless
 from sparkit.training.corpus.tokenizer import load_tokenizer
 
+CORPUS_VERSION = 2  # in the name of every saved stream; raise it when the generators change
 _CHUNK = 512  # documents encoded at once
 
 
@@ -57,11 +58,15 @@ def token_stream(
         split: "train" or "heldout".
         num_tokens: Ids in all; each domain ends with its first whole document past a third of them.
         seed: Of the draw; the same arguments give the same stream.
-        cache: Folder of saved streams, named by split, size, seed and tokenizer.
+        cache: Folder of saved streams, named by corpus version, split, size, seed and tokenizer.
         tokenizer: The bundled one if not given.
     """
     tokenizer = tokenizer or load_tokenizer()
-    path = None if cache is None else cache / f"{split}-{num_tokens}-{seed}-{_fingerprint(tokenizer)}.npz"
+    path = (
+        None
+        if cache is None
+        else cache / f"v{CORPUS_VERSION}-{split}-{num_tokens}-{seed}-{_fingerprint(tokenizer)}.npz"
+    )
     if path is not None and path.is_file():
         return _load(path)
     stream = _build(split, num_tokens, seed, tokenizer)
