@@ -1,0 +1,1 @@
+"""Training of the bundled lane: corpus, anchors, losses, loop, checkpoints."""
