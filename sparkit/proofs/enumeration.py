@@ -15,7 +15,7 @@ Not done here: running an engine (`sparkit.proofs.exploration`).
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -24,7 +24,7 @@ from torch import Tensor
 from sparkit.decisions import Purpose, Until
 from sparkit.rounds import Draft, Plan
 
-Number = float | Fraction
+Number = int | float | Fraction  # beartype takes no int for a float
 TOLERANCE = 1e-14
 """How far a law of the engine may be from the fractions it stands for."""
 
@@ -74,6 +74,7 @@ class Known:
     question: tuple[Number, ...]  # the edges of the last question: the same again is no second decision
 
 
+@runtime_checkable
 class Oracle(Protocol):
     """Knows the laws of a table model as fractions, decision by decision (`sparkit.proofs.rational`)."""
 

@@ -70,7 +70,7 @@ class Problem:
         ]
         if not sizes:
             return "a higher limit (max_branches)"
-        v, g, r, h = max(sizes, key=lambda size: num_branches(*size))
+        v, g, r, h = sizes[0]  # requests, tokens and gamma are kept as long as they can be
         return f"{r} requests, V={v}, gamma={g}, horizon={h}"
 
 
