@@ -2,6 +2,7 @@
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -22,7 +23,7 @@ TEXT = "The capital of France is Paris. 12 + 30 = 42;\tdef f(x):\n    return x  
 
 def test_numbers_and_ids_of_the_library() -> None:
     """Kills: rows of q and k left in llama.cpp's order, Q4_1 misread, digits kept together by the tokenizer."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
 
     target, tokenizer = load_smollm2(taps=(0, 15))
     assert tokenizer is not None
@@ -31,7 +32,7 @@ def test_numbers_and_ids_of_the_library() -> None:
     ids = tokenizer.encode(TEXT)
     assert ids == theirs(TEXT, add_special_tokens=False).input_ids
     assert tokenizer.decode(ids) == TEXT
-    model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32).eval()
+    model = _library_model(path)
     with torch.no_grad():
         want = model(torch.tensor([ids]), output_hidden_states=True)
     cache = target.new_cache(1, 64)
@@ -39,6 +40,23 @@ def test_numbers_and_ids_of_the_library() -> None:
     assert (out.logits - want.logits[0]).abs().max() < 3e-4
     hidden = torch.cat([want.hidden_states[k + 1][0] for k in (0, 15)], dim=-1)
     assert (out.features - hidden).abs().max() < 3e-4 * hidden.abs().max()
+
+
+def _library_model(path: Path) -> Any:
+    """The library's own reading of the file, by the function below `from_pretrained` (that one wants `accelerate`)."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+    config = LlamaConfig(**load_gguf_checkpoint(path)["config"])
+    with torch.device("meta"):
+        model = LlamaForCausalLM(config)
+    tensors = load_gguf_checkpoint(path, return_tensors=True, model_to_load=model)["tensors"]
+    model = LlamaForCausalLM(config).float().eval()
+    lost = model.load_state_dict(tensors, strict=False)
+    assert lost.unexpected_keys == []
+    assert lost.missing_keys == ["lm_head.weight"]
+    model.tie_weights()
+    return model
 
 
 def test_our_header_is_the_librarys() -> None:
