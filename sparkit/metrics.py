@@ -155,22 +155,40 @@ def _rate(outcomes: Outcomes, position: int, given: int) -> float | None:
     return int((rows & (outcomes.accepted >= position)).sum()) / trials
 
 
-def bootstrap_interval(
-    totals: Float[Tensor, " groups"], counts: Float[Tensor, " groups"], level: float = 0.95, seed: int = 0
-) -> tuple[float, float] | None:
-    """Percentile interval of sum(totals) / sum(counts) when whole groups are drawn again; None below two groups.
+def bootstrap_ratios(
+    totals: Float[Tensor, " groups"], counts: Float[Tensor, " groups"], seed: int = 0
+) -> Float[Tensor, " resamples"]:
+    """sum(totals) / sum(counts) when whole groups are drawn again, many times.
 
     The draws have addresses (seed, resample, place), so the interval of a run is part of its result.
     """
     num = len(totals)
-    if num < 2:
-        return None
     words = (torch.tensor(seed), torch.arange(NUM_RESAMPLES)[:, None], torch.arange(num)[None])
     picks = (to_uniform(hash_address(*words)) * num).long().clamp(max=num - 1)
-    ratios = totals.double()[picks].sum(-1) / counts.double()[picks].sum(-1)
+    return totals.double()[picks].sum(-1) / counts.double()[picks].sum(-1)
+
+
+def percentile_interval(ratios: Float[Tensor, " resamples"], level: float = 0.95) -> tuple[float, float]:
+    """The middle `level` of resampled values."""
     tail = (1 - level) / 2
     low, high = ratios.quantile(torch.tensor([tail, 1 - tail], dtype=torch.float64)).tolist()
     return low, high
+
+
+def bootstrap_interval(
+    totals: Float[Tensor, " groups"], counts: Float[Tensor, " groups"], level: float = 0.95, seed: int = 0
+) -> tuple[float, float] | None:
+    """Percentile interval of sum(totals) / sum(counts) when whole groups are drawn again; None below two groups."""
+    return percentile_interval(bootstrap_ratios(totals, counts, seed), level) if len(totals) >= 2 else None
+
+
+def macro_interval(parts: Sequence[Sequence[tuple[float, float]]], seed: int = 0) -> tuple[float, float] | None:
+    """The same for the unweighted mean of several ratios; each part lists the (total, count) of its groups."""
+    if not parts or any(len(part) < 2 for part in parts):
+        return None
+    tables = [torch.tensor(part, dtype=torch.float64) for part in parts]
+    ratios = [bootstrap_ratios(table[:, 0], table[:, 1], seed + i) for i, table in enumerate(tables)]
+    return percentile_interval(torch.stack(ratios).mean(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +253,16 @@ def _mean(values: Sequence[float | int]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _tau_interval(rounds: Sequence[Round], group: Callable[[Round], Hashable]) -> tuple[float, float] | None:
+def tau_groups(rounds: Sequence[Round], group: Callable[[Round], Hashable]) -> list[tuple[float, float]]:
+    """(tokens emitted, rounds) of every group, prefill excluded."""
     totals: dict[Hashable, list[int]] = {}
     for one in rounds:
-        entry = totals.setdefault(group(one), [0, 0])
-        entry[0], entry[1] = entry[0] + one.tau, entry[1] + 1
-    table = torch.tensor(list(totals.values()), dtype=torch.float64).view(-1, 2)
+        if one.kind != "prefill":
+            entry = totals.setdefault(group(one), [0, 0])
+            entry[0], entry[1] = entry[0] + one.tau, entry[1] + 1
+    return [(float(total), float(count)) for total, count in totals.values()]
+
+
+def _tau_interval(rounds: Sequence[Round], group: Callable[[Round], Hashable]) -> tuple[float, float] | None:
+    table = torch.tensor(tau_groups(rounds, group), dtype=torch.float64).view(-1, 2)
     return bootstrap_interval(table[:, 0], table[:, 1])

@@ -1,0 +1,199 @@
+"""The work behind `sparkit compose`: recipes from options, runs with a progress bar, the table and coloured texts."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from sparkit.cli.environment import environment
+from sparkit.compose import Composition, assemble
+from sparkit.experiments import Run, decode, with_plain
+from sparkit.prompts import Prompt, bundled, read_prompts
+from sparkit.recipe import Recipe
+from sparkit.reports import comparison
+from sparkit.rounds import Round
+from sparkit.traces import TraceHeader, TraceWriter, write_trace
+
+STYLES = {"draft": "green", "correction": "bold red", "bonus": "bold cyan", "plain": "yellow"}
+TOP_TOKENS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A finished (or interrupted) experiment."""
+
+    document: dict[str, Any]
+    runs: list[Run]
+
+
+def bias(text: str) -> tuple[int, float]:
+    """ID=BIAS as numbers."""
+    token, _, value = text.partition("=")
+    try:
+        return int(token), float(value)
+    except ValueError as error:
+        raise ValueError(f"logit bias {text!r}: expected TOKEN_ID=BIAS, such as 42=-5") from error
+
+
+def changed(recipe: Recipe, values: dict[str, Any]) -> Recipe:
+    """The recipe with every value that was given."""
+    return replace(recipe, **{name: value for name, value in values.items() if value is not None})
+
+
+def chosen_prompts(typed: list[str] | None, path: Path | None, domain: str, num: int) -> list[Prompt]:
+    """Prompts typed, from a file, or bundled ones."""
+    if typed:
+        for text in typed:
+            if not text.strip():
+                raise ValueError("--prompt '': the prompt is empty; give some text")
+            if any("\udc80" <= c <= "\udcff" for c in text):
+                raise ValueError("--prompt is not UTF-8; give UTF-8 text")
+        return [Prompt(str(i), "prompt", text) for i, text in enumerate(typed)]
+    return read_prompts(path) if path is not None else bundled(domain, num)
+
+
+def run(recipes: Sequence[Recipe], prompts: Sequence[Prompt], out: Console, trace: Path | None) -> Done:
+    """Assembles, decodes and measures; a trace of the first run is written on the way."""
+    if trace is not None and not trace.parent.is_dir():
+        raise FileNotFoundError(f"--trace {trace}: the folder {trace.parent} does not exist; create it first")
+    with out.status("loading"):
+        compositions = [assemble(recipe) for recipe in recipes]
+    for composition in compositions:
+        _check_prompts(composition, prompts)
+    runs = with_plain(compositions, TOP_TOKENS if trace is not None else 0)
+    with _bar(out, runs, prompts) as advance:
+        is_complete = decode(runs, prompts, advance)
+    document = comparison.document(runs, environment(recipes[0].device), is_complete=is_complete)
+    if trace is not None:
+        _write_trace(trace, runs[0], prompts)
+    return Done(document, runs)
+
+
+def _check_prompts(composition: Composition, prompts: Sequence[Prompt]) -> None:
+    limit = composition.parts.target.max_positions
+    for prompt in prompts:
+        num = len(composition.encode(prompt.text))
+        if num >= limit:
+            raise ValueError(
+                f"prompt {prompt.id!r} has {num} tokens and the context of {composition.recipe.target!r} is {limit}; "
+                "shorten it"
+            )
+
+
+@contextmanager
+def _bar(out: Console, runs: Sequence[Run], prompts: Sequence[Prompt]) -> Iterator[Any]:
+    num_runs = len(runs) + len({id(run.plain) for run in runs})
+    with Progress(console=out, transient=True) as progress:
+        task = progress.add_task("decoding", total=num_runs * len(prompts))
+
+        def advance(_: Run, one: Round) -> None:
+            if one.stop_reason is not None:
+                progress.advance(task)
+
+        yield advance
+
+
+def _write_trace(path: Path, run: Run, prompts: Sequence[Prompt]) -> None:
+    tokenizer, rounds = run.composition.tokenizer, run.rounds
+    ids = {i for one in rounds for i in (one.anchor, one.next_token, *one.drafted, *(t.id for t in one.tokens))}
+    ids |= {i for one in rounds for top in one.top for law in (top.draft, top.target or ()) for i, _ in law}
+    pieces = {i: tokenizer.decode([i]) if tokenizer is not None else str(i) for i in sorted(ids)}
+    rows = {
+        f.id: {"label": f.request.label, "prompt": p.text, "seed": f.request.seed}
+        for done in run.domains.values()
+        for f, p in zip(done.finished, done.prompts, strict=True)
+    }
+    recipe = comparison.rows(run)[0]["recipe"]
+    capacity = run.composition.parts.capacity.to_json()
+    header = TraceHeader(recipe, run.composition.recipe.gamma, rows, pieces, capacity, run.composition.recipe.seed)
+    write_trace(path, header, rounds)
+
+
+def show(done: Done, out: Console, num_texts: int) -> None:
+    """The comparison, and some texts with their tokens told apart."""
+    out.print(table(done.document["runs"]))
+    slow = [row for row in done.document["runs"] if row["speedup"] is not None and row["speedup"] < 1]
+    for row in slow:
+        out.print(f"[yellow]{name(row)} on {row['domain']} is slower than plain decoding ({row['speedup']:.2f} x)[/]")
+    if not done.document["is_complete"]:
+        out.print("[yellow]interrupted: the numbers are those of what was decoded until then[/]")
+    lossy = {name(row) for row in done.document["runs"] if not row["lossless"]}
+    for each in sorted(lossy):
+        out.print(f"[bold red]{each} is declared LOSSY: its output is not the target's[/]")
+    for text in [t for t in done.document["texts"] if t["run"] == 0][:num_texts]:
+        out.print()
+        out.print(coloured(text))
+    if num_texts:
+        out.print(legend())
+
+
+def name(row: dict[str, Any]) -> str:
+    """A run in a few words."""
+    recipe = row["recipe"]
+    head = f"-{recipe['head']}" if recipe.get("head") not in (None, "none") else ""
+    verifier = "" if recipe["verifier"] == "rejection" else f" {recipe['verifier']}"
+    return f"{recipe['drafter']}{head} {recipe['scheduler']}{verifier}"
+
+
+def table(rows: Sequence[dict[str, Any]]) -> Table:
+    """One line a run and domain; plain decoding stands beside every run."""
+    out = Table(title="beside plain decoding of the same target; rates at a position: rounds that verified it")
+    for heading in ("run", "domain", "batch", "tau", "95%", "verified", "ms/token", "plain", "speedup", "overhead", "ECE"):
+        out.add_column(heading, justify="left" if heading in ("run", "domain") else "right", no_wrap=heading != "run")
+    for row in rows:
+        speed = row["speedup"]
+        style = "red" if speed is not None and speed < 1 else "green" if speed is not None else ""
+        out.add_row(
+            name(row), row["domain"], str(row["batch"]), _number(row["tau"]), _interval(row["tau_interval"]),
+            _number(row["mean_verify_len"]), _milli(row["seconds_per_token"]), _milli(row["plain_seconds_per_token"]),
+            f"[{style}]{speed:.2f} x[/]" if speed is not None else "-", _share(row), _percent(row["ece"]),
+            end_section=row["domain"] == comparison.MACRO,
+        )  # fmt: skip
+    return out
+
+
+def _share(row: dict[str, Any]) -> str:
+    phases = [row[f"{phase}_seconds"] for phase in ("draft", "schedule", "verify", "overhead")]
+    if any(value is None for value in phases) or not sum(phases):
+        return "-"
+    return f"{(phases[1] + phases[3]) / sum(phases):.0%}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _milli(value: float | None) -> str:
+    return "-" if value is None else f"{1e3 * value:.2f}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def _interval(value: Sequence[float] | None) -> str:
+    return "-" if value is None else f"{value[0]:.2f}..{value[1]:.2f}"
+
+
+def coloured(text: dict[str, Any]) -> Text:
+    """Prompt and answer; corrections and bonuses are underlined too, for screens without colour."""
+    out = Text(text["prompt"].strip() + "\n", style="dim")
+    for token in text["tokens"]:
+        line = "" if token["origin"] == "draft" else " underline"
+        out.append(token["text"], style=STYLES[token["origin"]] + line)
+    return out.append(f"  [{text['stop_reason']}]", style="dim")
+
+
+def legend() -> Text:
+    """What the colours mean."""
+    out = Text("\n")
+    meanings = {"draft": "accepted draft", "correction": "correction", "bonus": "bonus", "plain": "plain"}
+    for origin, meaning in meanings.items():
+        out.append(meaning, style=STYLES[origin] + ("" if origin == "draft" else " underline")).append("  ")
+    return out
