@@ -33,9 +33,9 @@ class Pieces:
         """Adds words; the worker calls it before it sends the rounds that use them."""
         self._texts.update(texts)
 
-    def of(self, tokens: set[int]) -> dict[int, str]:
-        """The words of some tokens, for a trace."""
-        return {token: self._texts[token] for token in sorted(tokens) if token in self._texts}
+    def all(self) -> dict[int, str]:
+        """Every word so far, for a trace."""
+        return dict(sorted(self._texts.items()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ ECE: survival against "prefix k accepted", 10 equal bins [Naeini 2015], before (
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import nan, pi, sqrt
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ class Bins:
     num: list[int] = field(default_factory=lambda: [0] * NUM_BINS)
     predicted: list[float] = field(default_factory=lambda: [0.0] * NUM_BINS)
     observed: list[int] = field(default_factory=lambda: [0] * NUM_BINS)
+    variance: list[float] = field(default_factory=lambda: [0.0] * NUM_BINS)  # sum of a (1 - a)
 
     def add(self, predicted: float, is_hit: bool) -> None:
         """One prediction; 1.0 belongs to the last bin, nan counts as 0."""
@@ -37,6 +38,7 @@ class Bins:
         self.num[index] += 1
         self.predicted[index] += value
         self.observed[index] += is_hit
+        self.variance[index] += value * (1 - value)
 
     @property
     def total(self) -> int:
@@ -54,8 +56,7 @@ class Bins:
         """What a perfect predictor would show at these counts: the mean of |noise|, bin by bin."""
         if not self.total:
             return nan
-        means = ((n, p / n) for n, p in zip(self.num, self.predicted, strict=True) if n)
-        return sum(sqrt(2 * n * m * (1 - m) / pi) for n, m in means) / self.total
+        return sum(sqrt(2 / pi * variance) for variance in self.variance) / self.total
 
     def points(self) -> list[tuple[float, float, int]]:
         """(mean predicted, share observed, count) of every bin that has data."""
@@ -106,7 +107,7 @@ class Tally:
         self.num_rounds += 1
         self.num_tokens += len(round_.tokens)
         self.num_undrafted += round_.verify_len == 0
-        self.num_accepted += min(round_.accepted, len(round_.tokens))
+        self.num_accepted += round_.accepted
         self.num_verified += round_.verify_len
         if round_.kind == "drafted":
             self._positions(round_)
@@ -149,12 +150,15 @@ class Tally:
 
     def conditional_acceptance(self, least: int = LEAST_ROUNDS) -> list[float]:
         """P(draft k accepted | the ones before it were); nan below `least` rounds."""
-        return [_rate(p, e, least) for p, e in zip(self.prefix, self.eligible, strict=True)]
+        counts = zip(self.prefix, self.eligible, self.reached, strict=True)
+        return [p / e if e and n >= least else nan for p, e, n in counts]
 
     def prefix_acceptance(self, least: int = LEAST_ROUNDS) -> list[float]:
         """P(prefix up to k accepted); nan below `least` rounds."""
-        return [_rate(p, n, least) for p, n in zip(self.prefix, self.reached, strict=True)]
+        return [p / n if n >= max(least, 1) else nan for p, n in zip(self.prefix, self.reached, strict=True)]
 
 
-def _rate(hits: int, num: int, least: int) -> float:
-    return hits / num if num >= max(least, 1) else nan
+def over_positions(many: Sequence[Bins], read: Callable[[Bins], float]) -> float:
+    """The count-weighted mean of a score over the positions that have data; nan without any."""
+    total = sum(bins.total for bins in many)
+    return sum(bins.total * read(bins) for bins in many if bins.total) / total if total else nan

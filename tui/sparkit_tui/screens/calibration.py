@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from sparkit_tui.ink import cell, fit, line, link, spark
-from sparkit_tui.model.tally import DRIFT_WINDOW, Bins, merged
+from sparkit_tui.model.tally import DRIFT_WINDOW, Bins, merged, over_positions
 from sparkit_tui.palette import Mark
 from sparkit_tui.plot import Plot
 from sparkit_tui.screens.page import Hint, Page
@@ -44,7 +44,7 @@ class CalibrationScreen(Page):
         ("diagonal", "where a perfect predictor lies; below it is overconfident, above it too shy."),
         (
             "ECE",
-            "expected calibration error: |predicted - observed| averaged over the bins by their counts, in percent.",
+            "expected calibration error: |predicted - observed| averaged by bin counts; over positions by counts too.",
         ),
         ("floor", "the ECE that a perfect predictor would still show with these counts, by chance alone."),
         ("n", "rounds that sent at least k drafts: only those tell whether the prefix up to k survives."),
@@ -92,12 +92,11 @@ def _diagram(raw: Bins, calibrated: Bins, position: int, width: int, height: int
 
 
 def _table(tally: Tally, position: int, width: int, height: int) -> list[Content]:
+    positions = range(1, tally.gamma + 1)
     head = fit(line((f"{'':<8}{'n':>7}{'ECE raw':>9}{'→ cal.':>8}{'floor':>7}", "$muted")), width)
-    rows = [_row("all", merged(tally.raw), merged(tally.calibrated), position == 0, 0)]
-    rows += [
-        _row(f"k = {k}", tally.raw[k - 1], tally.calibrated[k - 1], position == k, k) for k in range(1, tally.gamma + 1)
-    ]
-    room = max(height - 4, 1)
+    rows = [_row("all", tally.raw, tally.calibrated, position == 0, 0)]
+    rows += [_row(f"k = {k}", tally.raw[k - 1 : k], tally.calibrated[k - 1 : k], position == k, k) for k in positions]
+    room = max(height - 3, 1)
     first = min(max(position - room + 1, 0), max(len(rows) - room, 0))
     key = line(
         (RAW.glyph, RAW.style), (" raw    ", "$muted"), (CALIBRATED.glyph, CALIBRATED.style), (" calibrated", "$muted")
@@ -105,8 +104,10 @@ def _table(tally: Tally, position: int, width: int, height: int) -> list[Content
     return [head, *(fit(r, width) for r in rows[first : first + room]), Content(""), key]
 
 
-def _row(name: str, raw: Bins, calibrated: Bins, is_selected: bool, position: int) -> Content:
-    values = f"{raw.total:>7}{percent(raw.ece):>9}{percent(calibrated.ece):>8}{percent(calibrated.floor):>7}"
+def _row(name: str, raw: Sequence[Bins], calibrated: Sequence[Bins], is_selected: bool, position: int) -> Content:
+    before, after = (over_positions(bins, lambda b: b.ece) for bins in (raw, calibrated))
+    floor = over_positions(calibrated, lambda b: b.floor)
+    values = f"{sum(b.total for b in raw):>7}{percent(before):>9}{percent(after):>8}{percent(floor):>7}"
     style = "bold on $panel" if is_selected else ""
     return link(cell(name, 8) + values, style, f"app.select_position({position})")
 

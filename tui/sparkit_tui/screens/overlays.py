@@ -87,7 +87,8 @@ class Inspector(ModalScreen[None]):
 
     def paint(self) -> None:
         """Shows the newest state."""
-        self.query_one(Canvas).refresh()
+        for canvas in self.query(Canvas):  # none yet while the panel is being mounted
+            canvas.paint()
 
 
 def explanation(rows: Sequence[tuple[str, str]]) -> Content:

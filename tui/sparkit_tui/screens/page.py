@@ -103,7 +103,7 @@ class Page(Screen[None]):
     def paint(self) -> None:
         """Asks every visible canvas for its newest lines."""
         for canvas in self.query(Canvas):
-            canvas.refresh()
+            canvas.paint()
 
     def _small(self, width: int, height: int) -> list[Content]:
         return chrome.too_small(width, height)

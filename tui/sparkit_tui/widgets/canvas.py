@@ -1,12 +1,19 @@
-"""A widget that asks a pure function for its lines whenever it is painted: state in, text out."""
+"""A widget that asks a pure function for its lines whenever it is painted: state in, text out.
+
+The lines become strips once a paint; Textual's own layout of text (wrapping, selection offsets) is not needed and cost
+most of a frame.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from rich.segment import Segment
+from rich.style import Style as RichStyle
 from textual import events
-from textual.app import RenderResult
 from textual.content import Content
+from textual.strip import Strip
+from textual.style import Style
 from textual.widget import Widget
 
 from sparkit_tui.ink import ACTION, fit
@@ -22,14 +29,44 @@ class Canvas(Widget, inherit_css=False):
     def __init__(self, draw: Draw, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._draw = draw
+        self._strips: list[Strip] = []
+        self._painted_for: object = None
+        self._styles: dict[tuple[str, str | Style], Style] = {}
+        self._rich: dict[Style, RichStyle] = {}
 
-    def render(self) -> RenderResult:
-        """The newest state as text."""
+    def paint(self) -> None:
+        """The newest state at the next frame."""
+        self._painted_for = None
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """One line; all of them are drawn when the state, the size or the theme is new."""
+        key = (self.size, self.app.theme, self.visual_style)
+        if key != self._painted_for:
+            self._strips, self._painted_for = self._lines(), key
+        return self._strips[y] if y < len(self._strips) else Strip.blank(self.size.width, self.rich_style)
+
+    def _lines(self) -> list[Strip]:
         width, height = self.size
         if width < 1 or height < 1:
-            return Content("")
-        lines = self._draw(width, height)[:height]
-        return Content("\n").join(fit(line, width) for line in lines)
+            return []
+        base = self.visual_style
+        return [self._strip(fit(line, width), base, width) for line in self._draw(width, height)[:height]]
+
+    def _strip(self, line: Content, base: Style, width: int) -> Strip:
+        parts = line.render(base, end="", parse_style=self._parse)
+        return Strip([Segment(text, self._to_rich(style)) for text, style in parts], width)
+
+    def _parse(self, style: str | Style) -> Style:
+        key = (self.app.theme, style)
+        if key not in self._styles:
+            self._styles[key] = self.app.stylesheet.parse_style(style) if isinstance(style, str) else style
+        return self._styles[key]
+
+    def _to_rich(self, style: Style) -> RichStyle:
+        if style not in self._rich:
+            self._rich[style] = style.rich_style
+        return self._rich[style]
 
     async def on_click(self, event: events.Click) -> None:
         """Runs the action of the text under the mouse."""
