@@ -6,19 +6,38 @@ import torch
 
 from sparkit.proofs import neural
 from sparkit.proofs.choice import create
-from sparkit.proofs.laws import Report, check_calibrator, check_confidence, check_drafter, check_head
-from sparkit.proofs.laws import check_scheduler, check_verifier
+from sparkit.proofs.laws import (
+    Report,
+    check_calibrator,
+    check_confidence,
+    check_drafter,
+    check_head,
+    check_scheduler,
+    check_verifier,
+)
 from sparkit.protocols import CALIBRATORS, SCHEDULERS, VERIFIERS
+from sparkit.registry import parse_spec
+
+
+
+def _confidence(spec: str) -> Report:
+    V, gamma = (2, 2) if parse_spec(spec)[0] == "table" else (5, 3)  # the tables have two tokens and two positions
+    sizes = {"vocab_size": V, "gamma": gamma, "hidden_size": neural.HIDDEN, "rank": neural.RANK}
+    return check_confidence(neural.confidence(spec), **sizes)
+
+
+def _drafter(spec: str) -> Report:
+    gamma = 2 if parse_spec(spec)[0] == "table" else neural.GAMMA
+    return check_drafter(lambda: neural.prepared(spec, gamma=gamma), neural.drafter(spec))
+
 
 KINDS: dict[str, Callable[[str], Report]] = {
     "scheduler": lambda spec: check_scheduler(create(SCHEDULERS, spec)),
     "calibrator": lambda spec: check_calibrator(create(CALIBRATORS, spec)),
     "verifier": lambda spec: check_verifier(create(VERIFIERS, spec)),
-    "confidence": lambda spec: check_confidence(
-        neural.confidence(spec), vocab_size=5, hidden_size=neural.HIDDEN, rank=neural.RANK
-    ),
+    "confidence": _confidence,
     "head": lambda spec: check_head(neural.head(spec), neural.VOCAB, neural.HIDDEN),
-    "drafter": lambda spec: check_drafter(lambda: neural.prepared(spec), neural.drafter(spec)),
+    "drafter": _drafter,
 }
 
 

@@ -14,11 +14,15 @@ import torch
 
 from sparkit.capacity import Capacity, from_rates
 from sparkit.confidences.head import ConfidenceHead
+from sparkit.confidences.table import TableConfidence
 from sparkit.decisions import AddressedSource
+from sparkit.drafters.small_lm import SmallLmDrafter
+from sparkit.drafters.table import TableDrafter
 from sparkit.engine import Parts, Request
 from sparkit.proofs.choice import Chosen, create
 from sparkit.proofs.examples import Limits
 from sparkit.proofs.exploration import explore
+from sparkit.proofs.laws.drafter import Bench
 from sparkit.proofs.problem import Problem, product, total_variation
 from sparkit.proofs.search import EXACT
 from sparkit.proofs.search import Finding as Searched
@@ -28,6 +32,7 @@ from sparkit.registry import parse_spec
 from sparkit.rounds import Draft
 from sparkit.sampling import SamplingParams
 from sparkit.targets.model import TransformerTarget
+from sparkit.targets.table import APPENDIX_A, load_table
 from sparkit.targets.transformer import Transformer, TransformerConfig
 
 VOCAB, HIDDEN, RANK, GAMMA = 2, 8, 3, 3
@@ -73,6 +78,11 @@ def drafter_over(base: Target, spec: str, seed: int, gamma: int, head: str | Non
     """A drafter by name over a target, with random weights where it has any."""
     name, params = parse_spec(spec)
     part = DRAFTERS.part(name)
+    if name == "table":
+        base = load_table(str(params.get("source", APPENDIX_A)))
+        return part.factory(target=base)  # type: ignore[no-any-return]
+    if name == "small_lm":
+        return SmallLmDrafter(target(seed + 5), base, gamma)
     offered = {"target": base, "gamma": gamma, "rank": 0 if head == "none" else RANK, "num_layers": 1, "seed": seed}
     offered |= {"head": head} if head is not None else {}
     accepted = inspect.signature(part.factory).parameters
@@ -94,9 +104,11 @@ def head(spec: str, seed: int = 0) -> SerialHead:
 
 def confidence(spec: str, seed: int = 0) -> Confidence:
     """A confidence by name; a trained head becomes a random one."""
-    name, _ = parse_spec(spec)
+    name, params = parse_spec(spec)
     if name == "head":
         return confidence_head(HIDDEN, RANK, seed)
+    if name == "table":
+        return TableConfidence(load_table(str(params.get("source", APPENDIX_A))).tables)
     return create(CONFIDENCES, spec)  # type: ignore[no-any-return]
 
 
@@ -113,22 +125,38 @@ def with_taps(base: Target, part: Drafter) -> Target:
     return base if taps is None else taps(part.feature_layers)  # type: ignore[no-any-return]
 
 
-def prepared(spec: str, seed: int = 0, gamma: int = GAMMA, head: str | None = None) -> tuple[Drafter, Anchors]:
-    """A drafter that has absorbed two contexts, and the anchors that follow."""
+def prepared(spec: str, seed: int = 0, gamma: int = GAMMA, head: str | None = None) -> Bench:
+    """A drafter that has absorbed two contexts, the anchors that follow, and a way to go on from there."""
     part = drafter(spec, seed, gamma, head)
-    base = with_taps(target(seed), part)
+    base = with_taps(load_table() if isinstance(part, TableDrafter) else target(seed), part)
     part.prepare(len(CONTEXTS), 32)
-    spans = [Span(slot, 0, len(context) - 1) for slot, context in enumerate(CONTEXTS)]
-    tokens = torch.tensor([token for context in CONTEXTS for token in context[:-1]])
-    features = base.forward(tokens, spans, base.new_cache(len(CONTEXTS), 32)).features
-    part.absorb(features, tokens, spans)
-    ends = torch.tensor([len(context) - 1 for context in CONTEXTS])
-    return part, Anchors(
-        tokens=torch.tensor([context[-1] for context in CONTEXTS]),
-        positions=ends,
-        spans=tuple(Span(slot, int(end), gamma) for slot, end in enumerate(ends)),
-        params=(SamplingParams(),) * len(CONTEXTS),
-        contexts=CONTEXTS,
+    cache = base.new_cache(len(CONTEXTS), 32)
+    texts = [list(context) for context in CONTEXTS]
+
+    def feed(counts: list[int]) -> None:
+        spans = [Span(slot, cache.lengths[slot], count) for slot, count in enumerate(counts)]
+        new = [token for span in spans for token in texts[span.slot][span.start : span.start + span.count]]
+        tokens = torch.tensor(new)
+        part.absorb(base.forward(tokens, spans, cache).features, tokens, spans)
+
+    def follow() -> Anchors:
+        for text in texts:
+            text.append(1)
+        feed([1] * len(texts))
+        return _anchors(texts, gamma)
+
+    feed([len(text) - 1 for text in texts])
+    return Bench(part, _anchors(texts, gamma), follow)
+
+
+def _anchors(texts: list[list[int]], gamma: int) -> Anchors:
+    ends = [len(text) - 1 for text in texts]
+    return Anchors(
+        tokens=torch.tensor([text[-1] for text in texts]),
+        positions=torch.tensor(ends),
+        spans=tuple(Span(slot, end, gamma) for slot, end in enumerate(ends)),
+        params=(SamplingParams(),) * len(texts),
+        contexts=tuple(tuple(text) for text in texts),
     )
 
 
@@ -155,10 +183,22 @@ def parts_of(recipe: Recipe, parts: Chosen, seed: int, gamma: int, *, is_flat: b
     base = target(seed)
     part = drafter_over(base, recipe.drafter, seed, gamma, recipe.head)
     base = with_taps(base, part)
-    probe, anchors = prepared(recipe.drafter, seed, gamma, recipe.head)
+    if isinstance(part, TableDrafter):
+        return _table_parts(recipe, parts, is_flat)
+    bench = prepared(recipe.drafter, seed, gamma, recipe.head)
+    probe, anchors = bench.drafter, bench.anchors
     trained = _confidence_for(parts, sample_draft(probe, anchors, 0), seed)
     capacity = from_rates((1.0,)) if is_flat else cliff(probe, anchors, trained, gamma)
     return Parts(base, part, trained, parts.calibrator, parts.scheduler, parts.verifier, capacity)
+
+
+def _table_parts(recipe: Recipe, parts: Chosen, is_flat: bool) -> Parts:
+    """The shipped table classes, with the confidences and the curve that came with the tables."""
+    _, params = parse_spec(recipe.target)
+    base = load_table(str(params.get("source", APPENDIX_A)))
+    trained = TableConfidence(base.tables) if parts.confidence is None else parts.confidence
+    capacity = from_rates((1.0,)) if is_flat else base.tables.capacity
+    return Parts(base, TableDrafter(base.tables), trained, parts.calibrator, parts.scheduler, parts.verifier, capacity)
 
 
 def _confidence_for(parts: Chosen, draft: Draft, seed: int) -> Confidence:
