@@ -24,7 +24,7 @@ class Blocks:
     """Where the blocks of a batch lie, cut once and used by every layer."""
 
     rows: tuple[tuple[int, int, int, int], ...]  # a document: context rows [lo, hi), blocks [lo, hi)
-    concealed: tuple[Bool[Tensor, "A 1 L"], ...]  # a document: context keys that a block must not see
+    concealed: tuple[Bool[Tensor, "_ 1 _"], ...]  # a document: context keys that a block must not see
     starts: Int[Tensor, " A"]  # flat row of each block's document
     positions: Int[Tensor, " A"]  # each anchor's position in its document
 

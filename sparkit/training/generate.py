@@ -9,7 +9,6 @@ Not done here: the prompts (`sparkit.training.corpus`), the files (`sparkit.trai
 96
 """
 
-import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,9 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sparkit.protocols import Span
-from sparkit.targets.cache import SlotCache
-from sparkit.targets.ragged import attend, mark, store
-from sparkit.targets.transformer import Transformer
+from sparkit.targets.model import TransformerTarget
 from sparkit.training.responses import FEATURES, Responses
 
 
@@ -84,34 +81,26 @@ def draw_tokens(logits: Float[Tensor, "R V"], generator: torch.Generator) -> Int
 class Generator:
     """Slots, cache and feature buffers of a run."""
 
-    def __init__(self, model: Transformer, sampling: Sampling) -> None:
-        config = model.config
-        self.model, self.sampling = model, sampling
-        self.cache = SlotCache.empty(
-            config.num_layers, sampling.slots, config.kv_heads, sampling.max_len, config.head_size
-        )
-        width = len(sampling.taps) * config.hidden_size
+    def __init__(self, target: TransformerTarget, sampling: Sampling) -> None:
+        self.target, self.sampling = target.with_taps(sampling.taps), sampling
+        self.cache = self.target.new_cache(sampling.slots, sampling.max_len)
+        width = len(sampling.taps) * target.hidden_size
         self.buffer = torch.zeros(sampling.slots, sampling.max_len, width, dtype=torch.float16)
         self.noise = torch.Generator().manual_seed(sampling.seed)
 
     def step(self, spans: Sequence[Span], tokens: Int[Tensor, " B"]) -> list[int]:
         """Processes a ragged row and draws one token after each span."""
-        marker = mark(spans)
-
-        def mix(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            store(self.cache, layer, marker, k, v)
-            return attend(self.cache, layer, marker, q)
-
-        hidden, taps = self.model.hidden(tokens, marker.positions, mix, self.sampling.taps)
-        self.buffer[marker.slots, marker.positions] = torch.cat(taps, dim=1).half()
-        ends = torch.tensor([s.count for s in spans]).cumsum(0) - 1
-        return draw_tokens(self.model.logits(hidden[ends]), self.noise).tolist()
+        counts = torch.tensor([span.count for span in spans])
+        out = self.target.forward(tokens, spans, self.cache, counts.cumsum(0) - 1)
+        slots = torch.tensor([span.slot for span in spans]).repeat_interleave(counts)
+        positions = torch.cat([torch.arange(start, start + count) for _, start, count in spans])
+        self.buffer[slots, positions] = out.features.half()
+        return draw_tokens(out.logits, self.noise).tolist()
 
 
 def generate(
-    model: Transformer,
-    prompts: Callable[[int], Iterator[Sequence[int]]],
-    num_domains: int,
+    target: TransformerTarget,
+    prompts: Sequence[Iterator[Sequence[int]]],
     sampling: Sampling,
     folder: Path,
     report: Callable[[int], None] = lambda done: None,
@@ -119,21 +108,20 @@ def generate(
     """Writes `folder` with about `sampling.num_tokens` tokens.
 
     Args:
-        model: the frozen target.
-        prompts: domain index -> endless token sequences of prompts.
-        num_domains: how many domains share the tokens.
+        target: the frozen model that answers.
+        prompts: for each domain endless token sequences of prompts; the domains share the tokens equally.
         sampling: amounts.
         folder: where responses and features go.
         report: told the tokens done so far.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    width = len(sampling.taps) * model.config.hidden_size
+    width = len(sampling.taps) * target.hidden_size
     rows = np.lib.format.open_memmap(
         folder / FEATURES, mode="w+", dtype=np.float16, shape=(sampling.num_tokens, width)
     )
     sink = Sink(rows)
     with torch.inference_mode():
-        _fill(Generator(model, sampling), [prompts(d) for d in range(num_domains)], sink, report)
+        _fill(Generator(target, sampling), list(prompts), sink, report)
     rows.flush()
     responses = sink.responses()
     responses.save(folder)
@@ -161,6 +149,7 @@ def _admit(
         running = [sum(len(a.tokens) for a in active.values() if a.domain == d) for d in range(len(spent))]
         domain = min(range(len(spent)), key=lambda d: spent[d] + running[d])
         tokens = list(next(prompts[domain]))
+        run.cache.truncate(slot, 0)
         active[slot] = Answer(domain, tokens, len(tokens))
         spans.append(Span(slot, 0, len(tokens)))
         row += tokens
@@ -179,7 +168,7 @@ def _decode(run: Generator, active: dict[int, Answer]) -> None:
 
 
 def _is_over(run: Generator, answer: Answer) -> bool:
-    return answer.tokens[-1] in run.model.config.eos_ids or len(answer.tokens) >= run.sampling.max_len
+    return answer.tokens[-1] in run.target.eos_ids or len(answer.tokens) >= run.sampling.max_len
 
 
 def _collect(run: Generator, active: dict[int, Answer], sink: Sink, spent: list[int]) -> bool:
@@ -189,13 +178,3 @@ def _collect(run: Generator, active: dict[int, Answer], sink: Sink, spent: list[
         if not sink.add(answer, run.buffer[slot]):
             return False
     return True
-
-
-def endless(prompts: Sequence[Sequence[int]], max_len: int, seed: int) -> Iterator[Sequence[int]]:
-    """Prompts in random order again and again; those that leave no room for an answer are passed over."""
-    short = [p for p in prompts if len(p) <= max_len // 2]
-    if not short:
-        raise ValueError(f"none of {len(prompts)} prompts is at most {max_len // 2} tokens long: raise max_len={max_len}")
-    order = random.Random(seed)
-    while True:
-        yield from order.sample(short, len(short))

@@ -18,7 +18,7 @@ class Preset:
     """Everything that a rebuild needs to know."""
 
     target: TransformerConfig = BUNDLED
-    target_plan: Optimisation = Optimisation(peak_rate=3e-3, minutes=43.0)
+    target_plan: Optimisation = Optimisation(peak_rate=3e-3, minutes=56.0)
     target_tokens_per_step: int = 1600  # of all ranks together
     target_shares: Mapping[str, float] = field(
         default_factory=lambda: MappingProxyType({"math": 0.28, "code": 0.44, "chat": 0.28})
@@ -27,8 +27,35 @@ class Preset:
     corpus_tokens: int = 6_000_000
     heldout_tokens: int = 200_000
     max_len: int = 320  # tokens of a document that are used
+    response_tokens: int = 700_000  # written by the target for the drafters, prompts included
+    check_tokens: int = 60_000  # the same from held-out prompts, for the offline numbers
+    taps: tuple[int, ...] = (1, 4, 7, 10, 11)  # target layers kept with the responses; the last layer is the last
+    drafter_plan: Optimisation = Optimisation(peak_rate=3e-3, steps=900, weight_decay=0.01)
+    drafter_tokens_per_step: int = 1200
+    num_anchors: int = 160  # blocks a step
     gamma: int = 7
     seed: int = 0
 
+
+@dataclass(frozen=True, slots=True)
+class DrafterSpec:
+    """How a bundled drafter is made: its part, the part's options, its loss recipe."""
+
+    part: str
+    recipe: str
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+DRAFTERS: Mapping[str, DrafterSpec] = MappingProxyType(
+    {
+        "dflash": DrafterSpec("dflash", "dflash", {"mask_token_id": 4}),
+        "eagle3": DrafterSpec("eagle3", "eagle3"),
+        "mtp": DrafterSpec("mtp", "mtp"),
+        "dspark-markov": DrafterSpec("dspark", "dspark", {"head": "markov", "mask_token_id": 4}),
+        "dspark-gated": DrafterSpec("dspark", "dspark", {"head": "gated", "mask_token_id": 4}),
+        "dspark-rnn": DrafterSpec("dspark", "dspark", {"head": "rnn", "mask_token_id": 4}),
+    }
+)
+"""Same sequences, same anchors, same optimiser steps for all."""
 
 PRESETS: Mapping[str, Preset] = MappingProxyType({"bundled": Preset()})

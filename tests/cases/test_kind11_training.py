@@ -1,4 +1,4 @@
-"""Kind 11: training. B32 (nothing to train on, ranks out of step) and B34 (resume changes nothing)."""
+"""Kind 11: training. B30 (context leak), B31 and B32 (labels, nothing to train on), B34 (resume changes nothing)."""
 
 import os
 import socket
@@ -10,9 +10,16 @@ import pytest
 import torch
 
 from sparkit.targets.transformer import Transformer, TransformerConfig
+from sparkit.training.anchors import document_of
+from sparkit.training.distributed import World
+from sparkit.training.drafter import Batch, Material, measure as measure_blocks, numbers
+from sparkit.training.drafter import objective as drafter_objective
 from sparkit.training.loop import Objective, Optimisation, Training
 from sparkit.training.quality import measure
+from sparkit.training.responses import Responses
 from sparkit.training.target import initialise, objective
+from tests.parts import tiny_target
+from tests.training import OPTIONS, batch_of, trainee_of
 
 PLAN = Optimisation(peak_rate=3e-3, steps=10)
 DOCUMENTS = {
@@ -67,8 +74,6 @@ def test_b34_numbers_are_plain():
 def test_b34_another_world_size_is_refused(tmp_path: Path):
     training, _ = fresh(tmp_path)
     training.save()
-    from sparkit.training.distributed import World
-
     with pytest.raises(ValueError, match=r"written by 1 process\(es\), this run has 2"):
         Training(training.module, PLAN, tmp_path, World(rank=0, size=2))
 
@@ -113,3 +118,105 @@ def test_b32_a_rank_without_data_keeps_step():
     assert [process.returncode for process in ranks] == [0, 0]
     assert outputs[0] == outputs[1]
     assert float(outputs[0][0]) == pytest.approx(float(outputs[0][1]), rel=1e-5)
+
+
+def with_features(batch: Batch, features: torch.Tensor) -> Batch:
+    return Batch(batch.tokens, batch.lengths, features, batch.last, batch.blocks)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_b30_features_from_the_anchor_on_do_not_matter(name: str):
+    """Document of 12, gamma 4, anchor 4: features at 4 and later leave the loss bit-equal, feature 3 does not.
+
+    Catches visibility up to and with the anchor, whose feature decoding does not have.
+    """
+    target = tiny_target(dtype=torch.float64)
+    trainee = trainee_of(target, name)
+    batch = batch_of(target, trainee, (12,), (4,))
+    later, earlier = batch.features.clone(), batch.features.clone()
+    later[4:] += 1.0
+    earlier[3] += 1.0
+    losses = [measure_blocks(trainee, target, b).total for b in
+              (batch, with_features(batch, later), with_features(batch, earlier))]
+    assert torch.equal(losses[0], losses[1])
+    assert not torch.equal(losses[0], losses[2])
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_b30_one_anchors_loss_is_the_same_in_any_company(name: str):
+    """Alone, or among eight anchors of two packed documents. Catches blocks that see each other or another document."""
+    target = tiny_target(dtype=torch.float64)
+    trainee = trainee_of(target, name)
+    alone = measure_blocks(trainee, target, batch_of(target, trainee, (12, 9), (5,))).total
+    many = (2, 3, 5, 7, 14, 15, 16, 17)
+    rest = tuple(a for a in many if a != 5)
+    among = measure_blocks(trainee, target, batch_of(target, trainee, (12, 9), many)).total
+    without = measure_blocks(trainee, target, batch_of(target, trainee, (12, 9), rest)).total
+    torch.testing.assert_close(among - without, alone, rtol=1e-9, atol=1e-9)
+
+
+def test_b30_an_anchor_without_context():
+    """The first token of a packed document: no context, position 0, no nan."""
+    target = tiny_target(dtype=torch.float32)
+    trainee = trainee_of(target, "dspark-markov")
+    batch = batch_of(target, trainee, (5, 5), (5,), supervised=torch.ones(10, dtype=torch.bool))
+    assert batch.blocks.positions[0, 0] == 0
+    assert torch.isfinite(measure_blocks(trainee, target, batch).total)
+
+
+class Rows:
+    """Features in memory."""
+
+    def __init__(self, rows: torch.Tensor) -> None:
+        self.rows = rows
+
+    def __getitem__(self, rows: slice) -> torch.Tensor:
+        return self.rows[rows]
+
+
+@pytest.mark.parametrize("prompt_lengths", [[6, 1], [5, 1]])
+def test_b32_no_anchor_anywhere(prompt_lengths: list[int]):
+    """No supervised pair, a document of length 1: loss exactly 0, no gradient, no nan, no exception."""
+    target = tiny_target(dtype=torch.float32)
+    trainee = trainee_of(target, "dspark-markov")
+    width = len(trainee.drafter.config.feature_layers) + 1
+    responses = Responses(
+        torch.arange(7), torch.tensor([6, 1]), torch.tensor(prompt_lengths), torch.tensor([0, 0])
+    )
+    taps = (*trainee.drafter.config.feature_layers, 3)
+    material = Material(responses, Rows(torch.zeros(7, width * 16)), taps, 7, 8, 4, 0)  # type: ignore[arg-type]
+    training = Training(trainee, Optimisation(peak_rate=1e-2, steps=1))
+    shown = training.update(drafter_objective(trainee, target, material))
+    assert shown["loss"] == 0.0
+    assert all(p.grad is None or not p.grad.any() for p in training.parameters)
+
+
+def test_b32_invalid_labels_weigh_nothing():
+    """Three labels of four are cut: changing what lies behind the cut changes nothing. Catches padding that weighs."""
+    target = tiny_target(dtype=torch.float64)
+    trainee = trainee_of(target, "dspark-markov")
+    mask = torch.zeros(12, dtype=torch.bool)
+    mask[2:6] = True
+    batch = batch_of(target, trainee, (12,), (4,), supervised=mask)
+    found = measure_blocks(trainee, target, batch)
+    assert batch.blocks.valid.tolist() == [[True, False, False, False]]
+    assert found.weight.item() == 1.0
+    shown = numbers(found)
+    assert shown["accept_1"] > 0
+    assert shown["accept_2"] == 0.0
+
+
+def test_anchors_are_shared_by_domain_and_repeat_by_step():
+    """Catches anchors that depend on anything but (seed, step), and domains that take all."""
+    lengths = [20, 20, 8, 8]
+    responses = Responses(
+        torch.randint(5, 32, (56,), generator=torch.Generator().manual_seed(0)),
+        torch.tensor(lengths), torch.tensor([2, 2, 2, 2]), torch.tensor([0, 0, 1, 1]),
+    )
+    material = Material(responses, Rows(torch.zeros(56, 32)), (0, 3), 40, 10, 3, 5)  # type: ignore[arg-type]
+    first, again, other = (material.batch(step, (0,)) for step in (3, 3, 4))
+    assert first is not None and again is not None and other is not None
+    assert torch.equal(first.blocks.anchors, again.blocks.anchors)
+    assert first.lengths != other.lengths or not torch.equal(first.blocks.anchors, other.blocks.anchors)
+    domain = torch.tensor([0 if n == 20 else 1 for n in first.lengths])[document_of(first.lengths)]
+    assert torch.bincount(domain[first.blocks.anchors]).tolist() == [5, 5]

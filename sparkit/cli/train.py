@@ -1,0 +1,185 @@
+"""`sparkit train target | drafter NAME | all`: the bundled lane from the corpus to finished folders.
+
+Under `torchrun` every process takes its share of each batch; one process needs nothing. A run that was stopped goes
+on from its checkpoint in `--work`.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sparkit.cli.documents import JsonOption, console, write_json
+
+if TYPE_CHECKING:
+    from sparkit.training.presets import Preset
+
+PresetOption = Annotated[str, typer.Option(help="Sizes and budgets.")]
+WorkOption = Annotated[Path, typer.Option(help="Folder of checkpoints, logs and generated data.")]
+OutOption = Annotated[Path | None, typer.Option(help="Where finished folders go; the bundled assets if not given.")]
+MinutesOption = Annotated[float | None, typer.Option(min=0.01, help="Train the target for so long instead.")]
+StepsOption = Annotated[int | None, typer.Option(min=1, help="Train for so many steps instead.")]
+
+command = typer.Typer(help="Train a target, a drafter, or everything bundled.", no_args_is_help=True)
+
+
+@command.command()
+def target(
+    preset: PresetOption = "bundled",
+    work: WorkOption = Path("runs"),
+    out: OutOption = None,
+    minutes: MinutesOption = None,
+    steps: StepsOption = None,
+    json: JsonOption = None,
+) -> None:
+    """Pre-train the target on the corpus and write its folder.
+
+    Examples:
+        sparkit train target --preset bundled
+        torchrun --nproc-per-node 2 -m sparkit train target --minutes 30
+    """
+    from sparkit.training.pipeline import check_target, train_target
+
+    plan = preset_named(preset)
+    plan = replace(plan, target_plan=budget(plan.target_plan, minutes, steps))
+    with everyone() as world:
+        model = train_target(plan, work, (out or assets()) / "target", world)
+        if not world.is_main:
+            return
+        numbers = check_target(plan, model, work)
+    for n in numbers:
+        console(json).print(f"{n.domain:5} held-out loss {n.loss:.3f}  entropy {n.entropy:.3f}  ({n.num_tokens} tokens)")
+    if json is not None:
+        write_json({"schema": "sparkit.train-target/1", "domains": [asdict(n) for n in numbers]}, json)
+
+
+@command.command()
+def drafter(
+    name: Annotated[str, typer.Argument(help="dflash, eagle3, mtp, dspark-markov, dspark-gated or dspark-rnn.")],
+    preset: PresetOption = "bundled",
+    work: WorkOption = Path("runs"),
+    target: Annotated[Path | None, typer.Option(help="Target folder; the bundled one if not given.")] = None,
+    out: OutOption = None,
+    steps: StepsOption = None,
+    json: JsonOption = None,
+) -> None:
+    """Train one drafter on the target's own answers and write its folder.
+
+    Examples:
+        sparkit train drafter dspark-markov
+        sparkit train drafter eagle3 --steps 200 --out /tmp/mine
+    """
+    from sparkit.training.pipeline import read_target
+
+    plan = preset_named(preset)
+    plan = replace(plan, drafter_plan=budget(plan.drafter_plan, None, steps))
+    with everyone() as world:
+        rows = _drafter(plan, name, read_target(target or bundled_target()), work, out, world)
+    _show(name, rows, json)
+    if json is not None and rows is not None:
+        write_json({"schema": "sparkit.train-drafter/1", "drafter": name, "domains": rows}, json)
+
+
+@command.command("all")
+def everything(
+    preset: PresetOption = "bundled",
+    work: WorkOption = Path("runs"),
+    out: OutOption = None,
+    minutes: MinutesOption = None,
+    steps: StepsOption = None,
+    json: JsonOption = None,
+) -> None:
+    """Rebuild the bundled lane: target, its answers, and the six drafters.
+
+    Examples:
+        sparkit train all --preset bundled
+    """
+    from sparkit.training.distributed import World
+    from sparkit.training.pipeline import answer, read_target
+    from sparkit.training.presets import DRAFTERS
+
+    plan, folder = preset_named(preset), out or assets()
+    target(preset, work, out, minutes, None, None)
+    frozen = read_target(folder / "target")
+    for split, part in (("train", "responses"), ("heldout", "check")):
+        total = plan.response_tokens if split == "train" else plan.check_tokens
+        if not (work / part / "responses.safetensors").exists():
+            with progress(f"answering {split} prompts", total, json) as show:
+                answer(plan, frozen, split, work / part, show)  # type: ignore[arg-type]
+    plan = replace(plan, drafter_plan=budget(plan.drafter_plan, None, steps))
+    documents = {}
+    for name in DRAFTERS:
+        documents[name] = _drafter(plan, name, frozen, work, out, World())
+        _show(name, documents[name], json)
+    if json is not None:
+        write_json({"schema": "sparkit.train-all/1", "drafters": documents}, json)
+
+
+def _drafter(
+    plan: "Preset", name: str, target: Any, work: Path, out: Path | None, world: Any
+) -> list[dict[str, Any]] | None:
+    from sparkit.training.pipeline import check_drafter, train_drafter
+
+    trainee = train_drafter(plan, name, target, work, (out or assets()) / "drafters" / name, world)
+    if not world.is_main or not (work / "check").exists():
+        return None
+    return [asdict(row) for row in check_drafter(plan, trainee, target, work)]
+
+
+def _show(name: str, rows: list[dict[str, Any]] | None, json: str | None) -> None:
+    for row in rows or []:
+        rates = " ".join(f"{rate:.2f}" for rate in row["accept"])
+        console(json).print(f"{name:14} {row['domain']:5} tau about {row['tau']:.2f}  accept rate by position {rates}")
+
+
+def preset_named(name: str) -> "Preset":
+    """The preset, or an error that names those there are."""
+    from sparkit.training.presets import PRESETS
+
+    if name not in PRESETS:
+        raise LookupError(f"preset {name!r}: expected one of {', '.join(PRESETS)}")
+    return PRESETS[name]
+
+
+def budget(plan: Any, minutes: float | None, steps: int | None) -> Any:
+    """The plan with another budget, if one was given."""
+    if minutes is not None and steps is not None:
+        raise ValueError(f"--minutes {minutes} and --steps {steps}: give one of the two")
+    if minutes is None and steps is None:
+        return plan
+    return replace(plan, minutes=minutes, steps=steps)
+
+
+def assets() -> Path:
+    """The folder of the bundled lane in this checkout."""
+    return Path(__file__).parents[1] / "assets" / "bundled"
+
+
+def bundled_target() -> Path:
+    """The bundled target's folder."""
+    return assets() / "target"
+
+
+@contextmanager
+def everyone() -> Iterator[Any]:
+    """All processes of `torchrun`, together from start to end."""
+    from sparkit.training.distributed import join, leave
+
+    world = join()
+    try:
+        yield world
+    finally:
+        leave()
+
+
+@contextmanager
+def progress(title: str, total: int, json: str | None) -> Iterator[Callable[[int], None]]:
+    """A progress bar on the console."""
+    from rich.progress import Progress
+
+    with Progress(console=console(json)) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.update(task, completed=done)
