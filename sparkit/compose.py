@@ -11,7 +11,7 @@ is one, else `identity`.
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from sparkit.targets.tokenizer import Tokenizer
 
 ASSETS = Path(__file__).parent / "assets"
 DTYPES = {name: getattr(torch, name) for name in ("float32", "float64", "bfloat16", "float16")}
+ANALYTIC: dict[str, Callable[..., Capacity]] = {"flat": flat, "roofline": roofline, "staircase": staircase}
 PLAIN = "plain"
 """The drafter's name that stands for no drafter: plain decoding through the same engine."""
 
@@ -191,9 +192,8 @@ def _warn(recipe: Recipe, parts: Parts, calibrator: str) -> None:
 
 def _capacity(recipe: Recipe, parts: Parts, tokenizer: Tokenizer | None, *, measure: bool) -> Capacity:
     name, params = parse_spec(recipe.capacity) if not Path(recipe.capacity).is_file() else ("path", {})
-    made = {"flat": flat, "roofline": roofline, "staircase": staircase}.get(name)
-    if made is not None:
-        return made(**params)  # type: ignore[arg-type]
+    if name in ANALYTIC:
+        return ANALYTIC[name](**params)
     if name == "path" or recipe.capacity.endswith(".json"):
         return Capacity.load(Path(recipe.capacity))
     if name != "measured":

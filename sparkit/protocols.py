@@ -39,7 +39,7 @@ class Span(NamedTuple):
 
     slot: int
     start: int
-    count: int
+    count: int  # type: ignore[assignment]  # a field may be called what a tuple method is
 
 
 class TargetOutput(NamedTuple):
