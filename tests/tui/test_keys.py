@@ -97,10 +97,15 @@ async def test_explain_and_source() -> None:
         await pilot.press("question_mark")
         assert isinstance(app.screen, Panel)
         assert "min(1, p_target / p_draft)" in app.screen_text()
-        await pilot.press("escape", "c")
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.page)
+        await pilot.press("c")
         await until(pilot, lambda: isinstance(app.screen, Panel))
         assert "lossless = True" in app.screen_text()
-        await pilot.press("escape", "5", "c")
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.page)
+        await pilot.press("5")
+        await pilot.press("c")
         await until(pilot, lambda: "no source for capacity" in app.screen_text())
 
 
@@ -111,7 +116,7 @@ async def test_edit_changes_the_composition() -> None:
         await until(pilot, lambda: app.session.run() is not None)
         await pilot.press("e")
         await until(pilot, lambda: isinstance(app.screen, Controls) and app.screen.names)
-        assert "changes at the next round; fixed, greedy, lookahead" in app.screen_text()
+        await until(pilot, lambda: "changes at the next round; fixed, greedy, lookahead" in app.screen_text())
         await pilot.press("down", "enter")
         await until(pilot, lambda: source.reconfigured)
         assert source.reconfigured[0].scheduler == "lookahead"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 HOT = ("confidence", "calibrator", "scheduler", "verifier", "capacity", "temperature")  # swapped between two rounds
@@ -44,8 +45,9 @@ class Settings:
 def parse(text: str, name: str, like: object) -> object:
     """A typed value of the field `name`; a mistake says what is wanted."""
     wanted = {int: "a whole number", float: "a number"}.get(type(like), "text")
+    kind: Callable[[str], object] = int if isinstance(like, int) else float if isinstance(like, float) else str
     try:
-        value = type(like)(text.strip())
+        value = kind(text.strip())
     except ValueError as error:
         raise ValueError(f"{name}={text!r}: expected {wanted}") from error
     least = {"gamma": 1, "batch": 1, "temperature": 0, "max_new_tokens": 1}.get(name)

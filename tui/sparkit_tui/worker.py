@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -112,7 +113,7 @@ class Driver:
             order = self._next_order()
             if order is not None:
                 self.is_exhausted = self._is_broken = False
-                self._guarded(order.doing, lambda order=order: order.action(self.source))
+                self._guarded(order.doing, partial(order.action, self.source))
             else:
                 self.is_exhausted = not self._guarded("decoding a round", self.source.step)
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from sparkit.rounds import Round
 
 
+SIDE_BY_SIDE = (MAIN, "race")  # channels whose drafters are compared; toys are not
+
+
 @dataclass(slots=True)
 class Channel:
     """What one driver has sent."""
@@ -109,7 +112,7 @@ class Session:
         if name == MAIN and item.rounds:
             users = item.rounds[0].num_requests
             self.loads.at(header.label, users).add(item.rounds)
-        if header.gamma and any(r.kind == "drafted" for r in item.rounds):
+        if name in SIDE_BY_SIDE and any(r.kind == "drafted" for r in item.rounds):
             tally = self.drafters.get(header.drafter)
             if tally is None or tally.gamma < header.gamma:
                 tally = self.drafters[header.drafter] = Tally(header.gamma)

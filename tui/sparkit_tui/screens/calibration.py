@@ -44,7 +44,7 @@ class CalibrationScreen(Page):
         ("diagonal", "where a perfect predictor lies; below it is overconfident, above it too shy."),
         (
             "ECE",
-            "expected calibration error: |predicted - observed| averaged by bin counts; over positions by counts too.",
+            "expected calibration error: mean |predicted - observed| over bins, and over positions, by counts.",
         ),
         ("floor", "the ECE that a perfect predictor would still show with these counts, by chance alone."),
         ("n", "rounds that sent at least k drafts: only those tell whether the prefix up to k survives."),

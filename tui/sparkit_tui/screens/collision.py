@@ -77,9 +77,25 @@ def draw(session: Session, table: JointLaw, width: int, height: int) -> list[Con
         blocks = [_law(seen, name, law, style, size) for name, law, style in laws]
         lines += [line(*(p for b in blocks for p in (fit(b[i], size), "   "))) for i in range(len(blocks[0]))]
     else:
-        lines += [x for name, law, style in laws for x in _law(seen, name, law, style, min(width, 78))]
+        lines += _compact(seen, width)
     lines += [Content(""), *_acceptance(seen, width), Content("")]
     return lines + _decoded(session, width, max(height - len(lines), 0))
+
+
+def _compact(seen: Collision, width: int) -> list[Content]:
+    """The three laws as columns of one table."""
+    size = max((width - 20) // 3, 8)
+    columns = ((seen.target, "$plain"), (seen.parallel, "$correction"), (seen.semi, "$draft"))
+    heads = "".join(cell(name, size) for name in ("target", "parallel", "semi-autoregressive"))
+    lines = [line(" " * 20, (heads, "bold"))]
+    for pair, _, is_said in rows(seen, seen.target):
+        text = " ".join(pair)
+        parts: list[Part] = ["  ", (text, "" if is_said else "strike $rejected"), " " * max(18 - len(text), 1)]
+        for law, style in columns:
+            drawn = bar(law[pair], max(size - 7, 2))
+            parts += [f"{number(law[pair])} ", (drawn, style if is_said else "$rejected"), "  "]
+        lines.append(line(*parts))
+    return lines
 
 
 def _law(seen: Collision, name: str, law: JointLaw, style: str, width: int) -> list[Content]:

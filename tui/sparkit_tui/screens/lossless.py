@@ -36,7 +36,7 @@ class LosslessScreen(Page):
     mode = "lossless"
     title_text = "Lossless"
     short_title = "Lossless"
-    idea = "If the tokens follow the target, no bet against it pays; a rising one is proof."
+    idea = "If tokens follow the target, no bet against it pays; a rising one is proof."
     kind = "verifier"
     channel = LAB
     hints: ClassVar[tuple[Hint, ...]] = (

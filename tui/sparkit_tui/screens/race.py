@@ -110,10 +110,14 @@ def _columns(lanes: dict[str, Run], marks: dict[str, Mark], width: int, height: 
     texts = [_text(run, size, max(height - 1, 1)) for run in lanes.values()]
     heads = [fit(line((f"{marks[name].glyph} {name}", marks[name].style)), size) for name in lanes]
     rows = [heads, *([column[i] for column in texts] for i in range(max(height - 1, 1)))]
-    return [
-        line(*(part for i, x in enumerate(row) for part in (*((" │ ", "$rule"),) * (i > 0), fit(x, size))))
-        for row in rows
-    ]
+    return [_joined(row, size) for row in rows]
+
+
+def _joined(row: Sequence[Content], size: int) -> Content:
+    parts: list[Part] = []
+    for i, text in enumerate(row):
+        parts += [*([(" │ ", "$rule")] if i else []), fit(text, size)]
+    return line(*parts)
 
 
 def _stack(lanes: dict[str, Run], marks: dict[str, Mark], width: int, height: int) -> list[Content]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LABEL = 13  # cells of the row names
 CLOSING = 16  # cells of the token that closes the round
-LEAST, MOST = 8, 15  # cells of a draft position
+LEAST, MOST = 7, 15  # cells of a draft position
 NUM_ROWS = 9
 VERDICTS = {
     "accepted": "✓ accepted",

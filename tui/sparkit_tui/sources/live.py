@@ -36,7 +36,7 @@ def recipe_of(settings: Settings) -> Recipe:
     """Settings as `sparkit compose` would read them."""
     from sparkit.recipe import Recipe
 
-    chosen = {name: None if value == AUTO else value for name, value in asdict(settings).items()}
+    chosen: dict[str, Any] = {name: None if value == AUTO else value for name, value in asdict(settings).items()}
     return Recipe(**{name: value for name, value in chosen.items() if name not in ("domain", "prompt")})
 
 

@@ -176,8 +176,13 @@ def tables_of(table: JointLaw, *, is_parallel: bool) -> Tables:
     given = {a: {b: seen.target[a, b] for b in seen.seconds} for a in seen.firsts if first[a] > 0}
     target = {(): law({".": 1.0}), (ids["thanks"],): law({":": 1.0}), (ids[":"],): law(first)}
     target |= {(ids[":"], ids[a]): law(masses) for a, masses in given.items()}
-    conditional = {(ids[":"], ids[a]): law(masses) for a, masses in given.items()}
-    draft = ({(): law(first)}, {(): law(second)} | ({} if is_parallel else conditional))
+    conditional: dict[tuple[int, ...], tuple[float, ...]] = {
+        (ids[":"], ids[a]): law(masses) for a, masses in given.items()
+    }
+    draft: tuple[dict[tuple[int, ...], tuple[float, ...]], ...] = (
+        {(): law(first)},
+        {(): law(second)} | ({} if is_parallel else conditional),
+    )
     acceptance = seen.parallel_acceptance if is_parallel else seen.semi_acceptance
-    chances = tuple({(): rate} for rate in acceptance)
+    chances: tuple[dict[tuple[int, ...], float], ...] = tuple({(): rate} for rate in acceptance)
     return Tables(tuple(words), target, draft, chances, {1: 1.0})
