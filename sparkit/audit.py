@@ -16,11 +16,13 @@ True
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from operator import add
 from typing import Literal
 
 THETAS = (0.05, 0.1, 0.2, 0.5)
 NUM_BETS = 2 * len(THETAS)
+LOST = tuple(math.log(1 - theta) for theta in THETAS)
 LOG_LIMIT = math.log(1000.0)
 EDGE = 1e-6
 """A mass this near to 0 or 1 is float32's rounding of 0 or 1."""
@@ -39,6 +41,17 @@ def factors(is_chosen: bool, mass: float) -> tuple[float, ...]:
     return tuple(1 - theta for theta in THETAS) + tuple(1 + theta * under for theta in THETAS)
 
 
+def _log_factors(is_chosen: bool, mass: float) -> tuple[float, ...]:
+    odds = (1 - mass) / mass if is_chosen else mass / (1 - mass)
+    won = tuple([math.log1p(theta * odds) for theta in THETAS])
+    return won + LOST if is_chosen else LOST + won
+
+
+def _log_mean(logs: tuple[float, ...]) -> float:
+    top = max(logs)
+    return top + math.log(sum([math.exp(x - top) for x in logs]) / NUM_BETS)
+
+
 @dataclass(frozen=True, slots=True)
 class Audit:
     """The evidence so far: a value, so that a run can be copied and resumed."""
@@ -49,22 +62,19 @@ class Audit:
 
     def after(self, chosen: Sequence[bool], mass: Sequence[float]) -> "Audit":
         """The evidence after the audited tokens of one round (`Round.audit_chosen`, `Round.audit_mass`)."""
-        audit = self
-        for is_chosen, m in zip(chosen, mass, strict=True):
-            if EDGE < m < 1 - EDGE:
-                audit = audit._plus(is_chosen, m)
-        return audit
-
-    def _plus(self, is_chosen: bool, mass: float) -> "Audit":
-        pairs = zip(self.log_products, factors(is_chosen, mass), strict=True)
-        one = replace(self, log_products=tuple(old + math.log(f) for old, f in pairs), num_tokens=self.num_tokens + 1)
-        return replace(one, max_log_e_value=max(self.max_log_e_value, one.log_e_value))
+        told = [(is_chosen, m) for is_chosen, m in zip(chosen, mass, strict=True) if EDGE < m < 1 - EDGE]
+        if not told:
+            return self
+        products = self.log_products
+        for is_chosen, m in told:
+            products = tuple(map(add, products, _log_factors(is_chosen, m)))
+        peak = max(self.max_log_e_value, _log_mean(products))
+        return Audit(products, self.num_tokens + len(told), peak)
 
     @property
     def log_e_value(self) -> float:
         """The log of the average of the products."""
-        top = max(self.log_products)
-        return top + math.log(sum(math.exp(x - top) for x in self.log_products) / NUM_BETS)
+        return _log_mean(self.log_products)
 
     @property
     def is_shown_lossy(self) -> bool:

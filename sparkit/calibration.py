@@ -102,11 +102,15 @@ def save(
 
 
 def load(path: Path, kind: str) -> tuple[dict[str, Any], Provenance]:
-    """The document of a calibrator of this kind, and what it was fitted on.
+    """The document of a calibrator of this kind, and what it was fitted on; a drafter's folder holds KIND.json.
 
     Raises:
+        FileNotFoundError: when it is not there.
         ValueError: naming the file and what is wrong with it.
     """
+    path = file_of(path, kind)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: there is no such calibration; fit one with `sparkit calibrate --out {path}`")
     document = read_json(path)
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise ValueError(f"{path}: expected a JSON object of schema {SCHEMA!r}; fit one with `sparkit calibrate`")
@@ -117,6 +121,11 @@ def load(path: Path, kind: str) -> tuple[dict[str, Any], Provenance]:
     if not isinstance(given, dict) or not set(given) <= known:
         raise ValueError(f"{path}, provenance: expected an object with {', '.join(sorted(known))}")
     return document, Provenance(**given)
+
+
+def file_of(path: Path, kind: str) -> Path:
+    """The file itself, or where a folder keeps its calibration of a kind."""
+    return path / f"{kind}.json" if path.is_dir() else path
 
 
 def numbers(document: Mapping[str, Any], name: str, path: Path, least: float = -math.inf) -> tuple[float, ...]:

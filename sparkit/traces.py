@@ -114,7 +114,7 @@ def _header(document: Any, where: str) -> TraceHeader:
         given = document.get("schema") if isinstance(document, dict) else document
         raise ValueError(f"{where}: expected a trace of schema {SCHEMA!r}, found {str(given)[:60]!r}")
     fields = {key: value for key, value in document.items() if key != "schema"}
-    return typing.cast(TraceHeader, _build(TraceHeader, fields, where))
+    return typing.cast("TraceHeader", _build(TraceHeader, fields, where))
 
 
 def _build(kind: Any, value: Any, where: str) -> Any:

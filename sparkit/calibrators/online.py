@@ -46,7 +46,7 @@ class Online:
     """Method section 5, online calibration.
 
     Args:
-        path: an `sts` file to start from; None starts from temperature 1.
+        path: an `sts` file, or a drafter's folder that may hold one, to start from; None: from temperature 1.
         refit_every: verified rounds between two fits.
         probe_every: one round in so many verifies in full; 0 means none.
         labels: "soft" takes 1 - TV where it is known (less noise; right for the verifier `rejection`), "hard" only
@@ -69,7 +69,7 @@ class Online:
             raise ValueError(f"online labels={labels!r}: expected 'soft' or 'hard'")
         self.refit_every, self.probe_every, self.labels = refit_every, probe_every, labels
         self.provenance, self.initial = Provenance(), None
-        if path is not None:
+        if path is not None and (not Path(path).is_dir() or calibration.file_of(Path(path), "sts").is_file()):
             document, self.provenance = calibration.load(Path(path), "sts")
             self.initial = torch.tensor(
                 calibration.numbers(document, "calibration_temperatures", Path(path)), dtype=torch.float64

@@ -13,26 +13,51 @@ SCHEMA = "sparkit.calibrate/1"
 
 
 def command(
-    traces: Annotated[list[Path], typer.Argument(help="Traces of one composition that verified everything.")],
+    traces: Annotated[
+        list[Path] | None, typer.Argument(help="Traces of one composition that verified everything.")
+    ] = None,
     calibrator: Annotated[Literal["sts", "platt", "isotonic"], typer.Option(help="What to fit.")] = "sts",
     out: Annotated[Path | None, typer.Option(help="Write the calibration here, for sts:path=FILE.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw reliability diagrams here (PNG, PDF or SVG).")] = None,
     held_out: Annotated[float, typer.Option(help="Share of the requests kept out of the fit to judge it.")] = 0.5,
+    target: Annotated[str, typer.Option(help="As for compose; used when no trace is given.")] = "bundled",
+    drafter: Annotated[str, typer.Option()] = "dspark",
+    head: Annotated[str | None, typer.Option()] = None,
+    confidence: Annotated[str | None, typer.Option()] = None,
+    verifier: Annotated[str, typer.Option()] = "rejection",
+    gamma: Annotated[int, typer.Option()] = 7,
+    temperature: Annotated[float, typer.Option()] = 1.0,
+    domain: Annotated[str, typer.Option(help="math, code, chat or all.")] = "all",
+    num_prompts: Annotated[int, typer.Option(help="Held-out prompts of each domain.")] = 40,
+    max_new_tokens: Annotated[int, typer.Option()] = 128,
+    batch: Annotated[int, typer.Option()] = 16,
+    seed: Annotated[int, typer.Option()] = 0,
+    device: Annotated[str, typer.Option()] = "cpu",
+    dtype: Annotated[str, typer.Option()] = "float32",
     json: JsonOption = None,
 ) -> None:
-    """Fit a calibrator on recorded rounds.
+    """Fit a calibrator on full-verification rounds.
 
-    Record first, verifying everything: `sparkit compose --scheduler fixed --calibrator identity --trace run.jsonl`.
-    Errors are those of requests that the fit has not seen; beside them what a perfect predictor would show.
+    Without a trace the rounds are recorded now, on the held-out prompts. With traces, record them verifying
+    everything: `sparkit compose --scheduler fixed --calibrator identity --trace run.jsonl`. Errors are those of requests
+    that the fit has not seen; beside them what a perfect predictor would show.
 
-    Examples: `sparkit calibrate run.jsonl --out sts.json --plot sts.png` ·
+    Examples: `sparkit calibrate --drafter dspark --out sts.json --plot sts.png` ·
     `sparkit calibrate a.jsonl b.jsonl --calibrator platt --held-out 0.3 --json -`
     """
     from sparkit.calibration import Provenance, report
 
     if not 0 <= held_out < 1:
         raise ValueError(f"--held-out {held_out}: expected 0 (judge on the fit's own rounds) or more, and below 1")
-    recipe, rounds = _read(traces)
+    if traces:
+        recipe, rounds = _read(traces)
+    else:
+        recipe, rounds = _record(
+            domain, num_prompts, json,
+            target=target, drafter=drafter, head=head, confidence=confidence, verifier=verifier, gamma=gamma,
+            temperature=temperature, max_new_tokens=max_new_tokens, batch=batch, seed=seed, device=device, dtype=dtype,
+            scheduler="fixed", calibrator="identity", capacity="flat",
+        )  # fmt: skip
     fit, judge = _split(rounds, held_out)
     part, fitted_report = _kind(calibrator).fit(fit, Provenance.of(recipe))
     confidence = part.calibrate(judge.logits, None)
@@ -45,6 +70,30 @@ def command(
         write_json(_document(calibrator, recipe, len(fit), len(judge), positions, held_out), json)
     if json != "-":
         _show(positions, calibrator, len(fit), len(judge), held_out)
+
+
+def _record(domain: str, num_prompts: int, json: str | None, **names: Any) -> tuple[dict[str, Any], list[Any]]:
+    """The rounds of the held-out prompts, every draft verified."""
+    from rich.progress import Progress
+
+    from sparkit.compose import assemble
+    from sparkit.decisions import request_seed
+    from sparkit.prompts import bundled
+    from sparkit.recipe import Recipe
+
+    recipe = Recipe(**names)
+    composition, prompts = assemble(recipe, measure=False), bundled(domain, num_prompts)
+    engine, rounds = composition.engine(), []
+    for number, prompt in enumerate(prompts):
+        engine.add(
+            composition.request(composition.encode(prompt.text), request_seed(recipe.seed, number, 0), prompt.domain)
+        )
+    with Progress(console=console(json), transient=True) as progress:
+        task = progress.add_task("requests", total=len(prompts))
+        for one in engine.stream():
+            rounds.append(one)
+            progress.update(task, completed=len(engine.finished))
+    return {key: value for key, value in asdict(recipe).items() if value is not None}, rounds
 
 
 def _read(traces: Sequence[Path]) -> tuple[dict[str, Any], list[Any]]:

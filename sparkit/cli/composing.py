@@ -18,7 +18,7 @@ from sparkit.prompts import Prompt, bundled, read_prompts
 from sparkit.recipe import Recipe
 from sparkit.reports import comparison
 from sparkit.rounds import Round
-from sparkit.traces import TraceHeader, TraceWriter, write_trace
+from sparkit.traces import TraceHeader, write_trace
 
 STYLES = {"draft": "green", "correction": "bold red", "bonus": "bold cyan", "plain": "yellow"}
 TOP_TOKENS = 5
@@ -144,7 +144,19 @@ def name(row: dict[str, Any]) -> str:
 def table(rows: Sequence[dict[str, Any]]) -> Table:
     """One line a run and domain; plain decoding stands beside every run."""
     out = Table(title="beside plain decoding of the same target; rates at a position: rounds that verified it")
-    for heading in ("run", "domain", "batch", "tau", "95%", "verified", "ms/token", "plain", "speedup", "overhead", "ECE"):
+    for heading in (
+        "run",
+        "domain",
+        "batch",
+        "tau",
+        "95%",
+        "verified",
+        "ms/token",
+        "plain",
+        "speedup",
+        "overhead",
+        "ECE",
+    ):
         out.add_column(heading, justify="left" if heading in ("run", "domain") else "right", no_wrap=heading != "run")
     for row in rows:
         speed = row["speedup"]

@@ -37,8 +37,8 @@ def generate(
     from dataclasses import replace
 
     from sparkit.cli.train import progress
-    from sparkit.training.pipeline import answer, read_target
     from sparkit.training.corpus import DOMAINS
+    from sparkit.training.pipeline import answer, read_target
 
     plan = preset_named(preset)
     if tokens is not None:
@@ -50,4 +50,6 @@ def generate(
     counts = {d: int(done.lengths[done.domains == i].sum()) for i, d in enumerate(DOMAINS)}
     console(json).print(f"{out}: {len(done.lengths)} answers, tokens by domain {counts}")
     if json is not None:
-        write_json({"schema": "sparkit.data/1", "folder": str(out), "num_answers": len(done.lengths), "tokens": counts}, json)
+        write_json(
+            {"schema": "sparkit.data/1", "folder": str(out), "num_answers": len(done.lengths), "tokens": counts}, json
+        )

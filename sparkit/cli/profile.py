@@ -46,7 +46,7 @@ def command(
         target=target, drafter=drafter, scheduler=scheduler, verifier=verifier, gamma=gamma,
         capacity="flat", device=device, dtype=dtype,
     )  # fmt: skip
-    parts = assemble(recipe).parts
+    parts = assemble(recipe, measure=False).parts
     source = f"{device_name(device)}, {target}, {drafter}"
     sizes, contexts = batch or [1, 2, 4, 8, 16, 32], context or [128]
     profiles = {length: _measure(parts, gamma, sizes, length, repeats, kind, source, json) for length in contexts}

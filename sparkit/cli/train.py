@@ -51,7 +51,9 @@ def target(
             return
         numbers = check_target(plan, model, work)
     for n in numbers:
-        console(json).print(f"{n.domain:5} held-out loss {n.loss:.3f}  entropy {n.entropy:.3f}  ({n.num_tokens} tokens)")
+        console(json).print(
+            f"{n.domain:5} held-out loss {n.loss:.3f}  entropy {n.entropy:.3f}  ({n.num_tokens} tokens)"
+        )
     if json is not None:
         write_json({"schema": "sparkit.train-target/1", "domains": [asdict(n) for n in numbers]}, json)
 

@@ -11,7 +11,8 @@ addressed decision. The order of a step is method section 2; `sparkit.engine.ste
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence as Row
+from collections.abc import Callable, Iterator
+from collections.abc import Sequence as Row
 
 import torch
 

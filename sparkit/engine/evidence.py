@@ -50,9 +50,7 @@ def _at(values: Tensor, tokens: Int[Tensor, "R gamma"]) -> Tensor:
     return values.gather(2, tokens[..., None])[..., 0]
 
 
-def top_tokens(
-    draft: Draft, plan: Plan, p_target: Float[Tensor, "B V"], num: int
-) -> list[tuple[TopTokens, ...]]:
+def top_tokens(draft: Draft, plan: Plan, p_target: Float[Tensor, "B V"], num: int) -> list[tuple[TopTokens, ...]]:
     """For every request and position, the `num` largest entries of p_draft, p_target and the residual."""
     rows = rows_of(plan, draft.tokens.shape[1])
     judged = p_target[rows]

@@ -22,9 +22,7 @@ def history(sequences: Row[Sequence], vocab_size: int, device: torch.device) -> 
     return History(torch.cat([r.seen for r in rows]).to(device), torch.cat([r.counts for r in rows]).to(device))
 
 
-def row_laws(
-    logits: Float[Tensor, "B V"], sequences: Row[Sequence], drafted: Row[Row[int]]
-) -> Float[Tensor, "B V"]:
+def row_laws(logits: Float[Tensor, "B V"], sequences: Row[Sequence], drafted: Row[Row[int]]) -> Float[Tensor, "B V"]:
     """p_target for 1 + len(drafted[r]) rows of each sequence r.
 
     Raises:

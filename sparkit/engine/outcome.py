@@ -104,9 +104,7 @@ def _commit_chunk(
     return [Committed(sequence, span, anchor, emitted, reason, None, is_prefill=True)]
 
 
-def _emit(
-    engine: "Engine", sequence: Sequence, candidates: list[Token]
-) -> tuple[tuple[Token, ...], str | None]:
+def _emit(engine: "Engine", sequence: Sequence, candidates: list[Token]) -> tuple[tuple[Token, ...], str | None]:
     emitted, reason = stops.cut(candidates, sequence.text, sequence.request, sequence.remaining, engine.decode)
     sequence.text += emitted
     sequence.tokens += [token.id for token in emitted]

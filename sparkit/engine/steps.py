@@ -215,5 +215,3 @@ def _draw_plain(engine: "Engine", step: Step, p_plain: Float[Tensor, "P V"]) -> 
     seeds = torch.tensor([s.request.seed for s in rows], dtype=torch.int64, device=engine.device)
     anchors = torch.tensor([s.anchor_position for s in rows], dtype=torch.int64, device=engine.device)
     return engine.parts.verifier.source.at(seeds, anchors).draw(p_plain, Purpose.PLAIN, 1)
-
-

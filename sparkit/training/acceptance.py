@@ -36,8 +36,10 @@ def acceptance(
     """Numbers of every domain on its first documents of `material`."""
     was_training = trainee.training
     trainee.eval()
-    found = [_domain(trainee, target, material, names[int(d)], int(d), num_documents) for d in
-             material.responses.domains.unique()]
+    found = [
+        _domain(trainee, target, material, names[int(d)], int(d), num_documents)
+        for d in material.responses.domains.unique()
+    ]
     trainee.train(was_training)
     return found
 

@@ -103,7 +103,7 @@ def generate(
     prompts: Sequence[Iterator[Sequence[int]]],
     sampling: Sampling,
     folder: Path,
-    report: Callable[[int], None] = lambda done: None,
+    report: Callable[[int], None] = lambda _done: None,
 ) -> Responses:
     """Writes `folder` with about `sampling.num_tokens` tokens.
 
@@ -116,9 +116,7 @@ def generate(
     """
     folder.mkdir(parents=True, exist_ok=True)
     width = len(sampling.taps) * target.hidden_size
-    rows = np.lib.format.open_memmap(
-        folder / FEATURES, mode="w+", dtype=np.float16, shape=(sampling.num_tokens, width)
-    )
+    rows = np.lib.format.open_memmap(folder / FEATURES, mode="w+", dtype=np.float16, shape=(sampling.num_tokens, width))
     sink = Sink(rows)
     with torch.inference_mode():
         _fill(Generator(target, sampling), list(prompts), sink, report)

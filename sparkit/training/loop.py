@@ -125,9 +125,7 @@ class Training:
     def save(self) -> None:
         """Writes the checkpoint, on the main process."""
         if self.folder is not None and self.world.is_main:
-            save_checkpoint(
-                self.folder, self.module, self.optimizer, Note(self.step, self.seconds, self.world.size)
-            )
+            save_checkpoint(self.folder, self.module, self.optimizer, Note(self.step, self.seconds, self.world.size))
 
 
 def run(training: Training, objective: Objective, *, save_seconds: float = 120.0, log_steps: int = 20) -> None:

@@ -1,6 +1,6 @@
-"""The three losses of a draft block, as weighted sums: cross-entropy [DSpark eq. 9], total variation [10],
-confidence [11], mixed 0.1 / 0.9 / 1.0 for dspark [12].
+"""The three losses of a draft block as weighted sums [DSpark eq. 9 to 12], and each drafter's mixture of them.
 
+Cross-entropy [9], total variation [10] and confidence [11], mixed 0.1 / 0.9 / 1.0 for dspark [12].
 L_tv is the UN-HALVED L1 distance. The confidence label c* = 1 - 0.5 ||p_d - p_t||_1 [8] is detached. Every loss is a
 sum over valid labels of weight times term; the caller divides once by the (global) sum of weights.
 

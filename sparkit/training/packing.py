@@ -74,7 +74,7 @@ def _group(starts: Sequence[int], lengths: Sequence[int]) -> Group:
 def causal_mix(pack: Pack) -> Mix:
     """Causal attention inside each document; padding comes last, so no query ever sees it."""
 
-    def mix(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def mix(_layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return torch.cat([_attend(group, q, k, v) for group in pack.groups])
 
     return mix

@@ -12,13 +12,16 @@ from sparkit.targets.transformer import TransformerConfig
 from sparkit.training.loop import Optimisation
 from sparkit.training.target import BUNDLED
 
+TARGET_PLAN = Optimisation(peak_rate=3e-3, minutes=56.0)
+DRAFTER_PLAN = Optimisation(peak_rate=3e-3, steps=900, weight_decay=0.01)
+
 
 @dataclass(frozen=True, slots=True)
 class Preset:
     """Everything that a rebuild needs to know."""
 
     target: TransformerConfig = BUNDLED
-    target_plan: Optimisation = Optimisation(peak_rate=3e-3, minutes=56.0)
+    target_plan: Optimisation = TARGET_PLAN
     target_tokens_per_step: int = 1600  # of all ranks together
     target_shares: Mapping[str, float] = field(
         default_factory=lambda: MappingProxyType({"math": 0.28, "code": 0.44, "chat": 0.28})
@@ -30,7 +33,7 @@ class Preset:
     response_tokens: int = 700_000  # written by the target for the drafters, prompts included
     check_tokens: int = 60_000  # the same from held-out prompts, for the offline numbers
     taps: tuple[int, ...] = (1, 4, 7, 10, 11)  # target layers kept with the responses; the last layer is the last
-    drafter_plan: Optimisation = Optimisation(peak_rate=3e-3, steps=900, weight_decay=0.01)
+    drafter_plan: Optimisation = DRAFTER_PLAN
     drafter_tokens_per_step: int = 1200
     num_anchors: int = 160  # blocks a step
     gamma: int = 7

@@ -51,7 +51,7 @@ def initialise(model: Transformer, generator: torch.Generator, std: float = 0.02
 def choose(
     documents: Documents, tokens_per_step: int, seed: int, step: int, shares: Mapping[str, float] | None = None
 ) -> list[Int[Tensor, " _"]]:
-    """Random documents by (seed, step) alone; each domain gets its share of the tokens (equal ones without `shares`)."""
+    """Random documents by (seed, step) alone; each domain gets its share of the tokens (None: equal shares)."""
     generator = torch.Generator().manual_seed((seed << 32) + step)
     shares = dict.fromkeys(documents, 1 / len(documents)) if shares is None else shares
     chosen: list[Tensor] = []
