@@ -115,7 +115,7 @@ def assemble(recipe: Recipe, *, measure: bool = True) -> Composition:
         flat(),
     )
     _warn(recipe, parts, calibrator)
-    parts = replace(parts, capacity=_capacity(recipe, parts, tokenizer, measure=measure))
+    parts = replace(parts, capacity=_capacity(recipe, parts, measure=measure))
     names = {"confidence": confidence, "calibrator": calibrator, "head": recipe.head or _head_name(drafter)}
     chosen = {"drafter": recipe.drafter, "scheduler": recipe.scheduler, "verifier": recipe.verifier}
     return Composition(recipe, parts, tokenizer, {**chosen, **names})
@@ -190,7 +190,7 @@ def _warn(recipe: Recipe, parts: Parts, calibrator: str) -> None:
         warn_mismatch(provenance, replace(running, drafter=provenance.drafter))
 
 
-def _capacity(recipe: Recipe, parts: Parts, tokenizer: Tokenizer | None, *, measure: bool) -> Capacity:
+def _capacity(recipe: Recipe, parts: Parts, *, measure: bool) -> Capacity:
     name, params = parse_spec(recipe.capacity) if not Path(recipe.capacity).is_file() else ("path", {})
     if name in ANALYTIC:
         return ANALYTIC[name](**params)

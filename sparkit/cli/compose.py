@@ -57,17 +57,19 @@ def command(
     from sparkit.cli import composing
     from sparkit.recipe import Recipe
 
-    fixed = dict(
-        target=target, top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty,
-        presence_penalty=presence_penalty, frequency_penalty=frequency_penalty, max_new_tokens=max_new_tokens,
-        token_budget=token_budget, device=device, dtype=dtype, ignore_eos=ignore_eos or None,
-        stop=tuple(stop) if stop else None, stop_tokens=tuple(stop_token) if stop_token else None,
-        logit_bias=tuple(composing.bias(text) for text in logit_bias) if logit_bias else None,
-    )  # fmt: skip
-    grid = dict(
-        drafter=drafter, head=head, confidence=confidence, calibrator=calibrator, scheduler=scheduler,
-        verifier=verifier, gamma=gamma, capacity=capacity, temperature=temperature, batch=batch, seed=seed,
-    )  # fmt: skip
+    fixed = {
+        "target": target, "top_k": top_k, "top_p": top_p, "min_p": min_p, "repetition_penalty": repetition_penalty,
+        "presence_penalty": presence_penalty, "frequency_penalty": frequency_penalty,
+        "max_new_tokens": max_new_tokens, "token_budget": token_budget, "device": device, "dtype": dtype,
+        "ignore_eos": ignore_eos or None, "stop": tuple(stop or ()) or None,
+        "stop_tokens": tuple(stop_token or ()) or None,
+        "logit_bias": tuple(composing.bias(text) for text in logit_bias or ()) or None,
+    }  # fmt: skip
+    grid = {
+        "drafter": drafter, "head": head, "confidence": confidence, "calibrator": calibrator, "scheduler": scheduler,
+        "verifier": verifier, "gamma": gamma, "capacity": capacity, "temperature": temperature, "batch": batch,
+        "seed": seed,
+    }  # fmt: skip
     begin = Recipe() if recipe is None else Recipe.load(recipe)
     recipes = [composing.changed(begin, fixed | point) for point in points(grid)]
     rows = composing.chosen_prompts(prompt, prompts, domain, num_prompts)

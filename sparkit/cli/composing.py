@@ -71,7 +71,7 @@ def run(recipes: Sequence[Recipe], prompts: Sequence[Prompt], out: Console, trac
         is_complete = decode(runs, prompts, advance)
     document = comparison.document(runs, environment(recipes[0].device), is_complete=is_complete)
     if trace is not None:
-        _write_trace(trace, runs[0], prompts)
+        _write_trace(trace, runs[0])
     return Done(document, runs)
 
 
@@ -99,7 +99,7 @@ def _bar(out: Console, runs: Sequence[Run], prompts: Sequence[Prompt]) -> Iterat
         yield advance
 
 
-def _write_trace(path: Path, run: Run, prompts: Sequence[Prompt]) -> None:
+def _write_trace(path: Path, run: Run) -> None:
     tokenizer, rounds = run.composition.tokenizer, run.rounds
     ids = {i for one in rounds for i in (one.anchor, one.next_token, *one.drafted, *(t.id for t in one.tokens))}
     ids |= {i for one in rounds for top in one.top for law in (top.draft, top.target or ()) for i, _ in law}

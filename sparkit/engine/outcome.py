@@ -55,7 +55,7 @@ COLUMNS = ("p_draft", "p_target", "logits", "confidence", "survival", "accept_ra
 
 def commit(engine: "Engine", step: "Step") -> list[Committed]:
     """Commits every row of a step; sequences that end give their slot back."""
-    readings: Row[Reading | None] = _read(engine, step) if step.draft is not None else [None] * len(step.decoding)
+    readings: Row[Reading | None] = _read(step) if step.draft is not None else [None] * len(step.decoding)
     plain = step.plain.tolist() if step.plain is not None else []
     done, row = [], 0
     for sequence, span, reading in zip(step.decoding, step.spans, readings, strict=False):
@@ -118,7 +118,7 @@ def _remember(engine: "Engine", step: "Step", slot: int, row: int, count: int) -
         engine.inbox.add(slot, step.features[row : row + count])
 
 
-def _read(engine: "Engine", step: "Step") -> list[Reading]:
+def _read(step: "Step") -> list[Reading]:
     assert step.draft is not None and step.plan is not None and step.verdict is not None
     assert step.p_target is not None and step.limits is not None and step.decisions is not None
     seen = evidence(step.draft, step.plan, step.verdict, step.p_target)

@@ -14,7 +14,7 @@ class Request:
     prompt: tuple[int, ...]
     seed: int  # of its decisions: see `sparkit.decisions.request_seed`
     max_new_tokens: int | None = None  # None: up to the context limit
-    params: SamplingParams = SamplingParams()
+    params: SamplingParams = field(default_factory=SamplingParams)
     stop_tokens: frozenset[int] = frozenset()
     stop_strings: tuple[str, ...] = ()
     label: str = ""  # domain or class, for readers

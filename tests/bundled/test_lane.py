@@ -20,38 +20,13 @@ DRAFTERS = (
     ("dflash", None), ("eagle3", None), ("mtp", None), ("dspark", "markov"), ("dspark", "gated"), ("dspark", "rnn"),
 )  # fmt: skip
 ASSETS = Path(__file__).parents[2] / "sparkit" / "assets" / "bundled"
-FIELDS = set(
-    [
-        "recipe",
-        "domain",
-        "batch",
-        "num_prompts",
-        "num_rounds",
-        "num_new_tokens",
-        "undrafted_share",
-        "tau",
-        "tau_interval",
-        "accepted",
-        "num_at_position",
-        "conditional_acceptance",
-        "prefix_acceptance",
-        "verified_acceptance",
-        "mean_verify_len",
-        "ece",
-        "auc",
-        "tokens_per_second",
-        "plain_tokens_per_second",
-        "speedup",
-        "draft_seconds",
-        "schedule_seconds",
-        "verify_seconds",
-        "overhead_seconds",
-        "seconds_per_token",
-        "capacity",
-        "lossless",
-        "log_e_value",
-    ]
-)
+FIELDS = {
+    "recipe", "domain", "batch", "num_prompts", "num_rounds", "num_new_tokens", "undrafted_share", "tau",
+    "tau_interval", "accepted", "num_at_position", "conditional_acceptance", "prefix_acceptance",
+    "verified_acceptance", "mean_verify_len", "ece", "auc", "tokens_per_second", "plain_tokens_per_second",
+    "speedup", "draft_seconds", "schedule_seconds", "verify_seconds", "overhead_seconds", "seconds_per_token",
+    "capacity", "lossless", "log_e_value",
+}  # fmt: skip
 
 
 def decoded(recipe: Recipe, num_prompts: int = 1) -> tuple[list[list[int]], list[Round]]:
