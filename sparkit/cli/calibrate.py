@@ -39,8 +39,8 @@ def command(
     """Fit a calibrator on full-verification rounds.
 
     Without a trace the rounds are recorded now, on the held-out prompts. With traces, record them verifying
-    everything: `sparkit compose --scheduler fixed --calibrator identity --trace run.jsonl`. Errors are those of requests
-    that the fit has not seen; beside them what a perfect predictor would show.
+    everything: `sparkit compose --scheduler fixed --calibrator identity --trace run.jsonl`. Errors are those of
+    requests that the fit has not seen; beside them what a perfect predictor would show.
 
     Examples: `sparkit calibrate --drafter dspark --out sts.json --plot sts.png` ·
     `sparkit calibrate a.jsonl b.jsonl --calibrator platt --held-out 0.3 --json -`
@@ -60,12 +60,12 @@ def command(
         )  # fmt: skip
     fit, judge = _split(rounds, held_out)
     part, fitted_report = _kind(calibrator).fit(fit, Provenance.of(recipe))
-    confidence = part.calibrate(judge.logits, None)
-    positions = report(judge, confidence, [position.note for position in fitted_report])
+    calibrated = part.calibrate(judge.logits, None)
+    positions = report(judge, calibrated, [position.note for position in fitted_report])
     if out is not None:
         part.save(out, positions)
     if plot is not None:
-        _plot(judge, calibrator, confidence, plot)
+        _plot(judge, calibrator, calibrated, plot)
     if json is not None:
         write_json(_document(calibrator, recipe, len(fit), len(judge), positions, held_out), json)
     if json != "-":

@@ -346,6 +346,17 @@ def test_online_starts_from_a_file(tmp_path: Path) -> None:
     assert torch.equal(part.calibrate(logits, part.start()), fitted.calibrate(logits, None))
 
 
+def test_a_drafters_folder_holds_its_calibrations(tmp_path: Path) -> None:
+    """Kills: a folder read as a file; a missing file that nobody names; online refusing to start without one."""
+    assert Online(path=tmp_path).initial is None
+    with pytest.raises(FileNotFoundError, match=r"sts\.json: there is no such calibration; fit one"):
+        Sts(path=tmp_path)
+    fitted, _ = Sts.fit(records(500))
+    fitted.save(tmp_path / "sts.json")
+    assert torch.equal(Sts(path=tmp_path).calibration_temperatures, fitted.calibration_temperatures)
+    assert Online(path=tmp_path).initial is not None
+
+
 # ---- wrong files, wrong numbers
 
 
