@@ -34,7 +34,8 @@ def likelihood_ratio(draft: Draft, plan: Plan, p_target: Float[Tensor, "B V"]) -
     if ratio.device.type == "cpu" and bool(ratio.isnan().any()):
         row, position = ratio.isnan().nonzero()[0].tolist()
         raise ValueError(
-            f"p_draft of row {row} at block position {position + 1} is no law: it gives {float(p_draft[row, position])}"
-            f" to token {int(draft.tokens[row, position])}, which was drawn from it; the drafter's logits hold nan or inf"
+            f"p_draft of row {row} at block position {position + 1} is no law: it gives "
+            f"{float(p_draft[row, position])} to token {int(draft.tokens[row, position])}, which was drawn from it; "
+            "the drafter's logits hold nan or inf"
         )
     return ratio

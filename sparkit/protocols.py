@@ -259,7 +259,7 @@ class Verifier(Protocol):
     def verify(
         self, draft: Draft, plan: Plan, p_target: Float[Tensor, "B V"], decisions: Decisions
     ) -> Verdict:
-        """Rows of request r are offsets[r] .. offsets[r] + verify_len[r], offsets = cumulative sum of 1 + verify_len."""
+        """Rows of request r in p_target: plan.first_row[r] .. plan.first_row[r] + verify_len[r]."""
         ...
 
 
