@@ -131,6 +131,8 @@ def make(registry: Registry[Any], spec: str, context: dict[str, Any]) -> Any:
 def _context(recipe: Recipe, target: Target, folder: Path | None) -> dict[str, Any]:
     context = {"target": target, "gamma": recipe.gamma, "hidden_size": target.hidden_size, "seed": recipe.seed}
     context |= {"dtype": target.dtype, "device": target.device, "vocab_size": target.vocab_size}
+    # Soft labels 1 - TV are the acceptance of token-wise rejection and of no other rule.
+    context["labels"] = "soft" if parse_spec(recipe.verifier)[0] == "rejection" else "hard"
     return context if folder is None else {**context, "path": folder}
 
 
