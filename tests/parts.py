@@ -80,6 +80,9 @@ class Told:
     def draw(self, p: Tensor, purpose: object, offset: int) -> Tensor:
         return self.tokens[:, offset - 1]
 
+    def coins(self, prob: Tensor, purpose: object, until: str = "all") -> Tensor:
+        raise AssertionError("nobody throws coins while drafting")
+
 
 class ScriptedDrafter:
     """Proposes what `script(context, gamma)` says, with a one-hot law or the law of a script of its own.

@@ -157,9 +157,8 @@ def test_position_memory_is_a_value():
 
 def test_position_before_and_beyond_what_was_seen():
     position = Position(prior=0.3)
-    torch.testing.assert_close(
-        position.logits(draft(), position.start()).sigmoid(), torch.full((R, GAMMA), 0.3).double()
-    )
+    prior = torch.full((R, GAMMA), 0.3, dtype=torch.float64)
+    torch.testing.assert_close(position.logits(draft(), position.start()).sigmoid(), prior)
     memory = position.observe(position.start(), rounds_of([2], [2], gamma=2))
     rate = position.logits(draft(), memory).sigmoid()
     assert (rate[:, :2] > 0.3).all()
