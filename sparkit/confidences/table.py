@@ -11,7 +11,8 @@ from torch import Tensor
 
 from sparkit.protocols import CONFIDENCES, Target
 from sparkit.rounds import Draft, Rounds
-from sparkit.targets.table import Lookup, Tables, TableTarget
+from sparkit.targets.table import Lookup, TableTarget
+from sparkit.targets.tables import Tables
 
 
 class TableConfidence:

@@ -1,139 +1,30 @@
-"""Autoregressive drafting with one layer on the target's own features (Eagle3, MTP): the output is the next input.
+"""A drafter that chains one layer token by token (Eagle3, MTP), over keys made of the target's features.
 
-    pair (feature of position i, embedding of token i + 1) at rotary position i; the chain goes on with its own output
-
-`absorb` writes keys and values of pairs made of the TARGET's features; the chain of a proposal lies behind them as
-scratch and is overwritten when the committed tokens come, so keys of guessed features never survive. The pair of the
-anchor is the chain's first step: its feature is the last one absorbed.
-
-Two forms of the same weights, equal to rounding (tested): `absorb` / `propose` on slots, and `forward_blocks`, the
-chain unrolled on its own outputs at many anchors at once (training-time test). A document's first token is no anchor.
+`absorb` writes keys and values of pairs (feature of position i, token i + 1); the chain of a proposal lies behind them
+as scratch and is overwritten when the committed tokens come, so keys of guessed features never survive. The pair of
+the anchor is the chain's first step: its feature is the last one absorbed. `forward_blocks` is the training form of
+the same weights, equal to rounding (tested).
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from sparkit.decisions import Decisions, Purpose
-from sparkit.drafters.backbone import (
-    Embed,
-    Forward,
-    allowed_gamma,
-    positions_of,
-    previous_tokens,
-    require_absorbed,
-    require_matching,
-    require_next,
-    shaping,
-)
-from sparkit.drafters.blockwise import Blocks, attend_blocks, lay_out
+from sparkit.drafters.backbone import Forward
 from sparkit.drafters.config import DrafterConfig
-from sparkit.drafters.plain import Plain
-from sparkit.drafters.rotary import Rotary, keys_and_values
+from sparkit.drafters.link import ChainNet
+from sparkit.drafters.matching import allowed_gamma, require_absorbed, require_matching, require_next, shaping
 from sparkit.drafters.scratch import Chain
 from sparkit.drafters.vocabulary import spread, target_ids
 from sparkit.protocols import Anchors, Kind, Span, Target
 from sparkit.rounds import Draft
 from sparkit.targets.cache import SlotCache
 from sparkit.targets.ragged import mark, store
-from sparkit.targets.transformer import Attention, Mix, RMSNorm, Rope, SwiGLU
-
-
-class Entry(NamedTuple):
-    """A pair on its way into the layer."""
-
-    residual: Float[Tensor, "B d"]
-    attended: Float[Tensor, "B size"]  # what queries, keys and values are made of
-
-
-@runtime_checkable
-class Link(Protocol):
-    """The one layer of a chain; an `nn.Module` as well."""
-
-    attention: Attention
-    mlp_norm: RMSNorm
-    mlp: SwiGLU
-    norm: RMSNorm  # before the LM head
-
-    def project(self, taps: Float[Tensor, "B taps_d"]) -> Float[Tensor, "B d"]:
-        """Target taps as a feature."""
-        ...
-
-    def enter(self, feature: Float[Tensor, "B d"], embedded: Float[Tensor, "B d"]) -> Entry:
-        """Feature of position i and embedding of token i + 1."""
-        ...
-
-
-class ChainNet(nn.Module):
-    """Everything of a chain drafter that is trained; with a reduced vocabulary a head of its own and its id map."""
-
-    d2t: Tensor | None
-
-    def __init__(self, config: DrafterConfig, link: Any) -> None:
-        super().__init__()
-        decoder, size = config.decoder, config.draft_vocab_size
-        self.config, self.rotary = config, Rotary(decoder)
-        self.link: Any = link  # a `Link` that is a module
-        self.lm_head = None if size is None else nn.Linear(decoder.hidden_size, size, bias=False)
-        self.register_buffer("d2t", None if size is None else torch.zeros(size, dtype=torch.int64))
-
-    def step(self, feature: Tensor, embedded: Tensor, rope: Rope, mix: Mix) -> Float[Tensor, "B d"]:
-        """One link of the chain."""
-        entry = self.link.enter(feature, embedded)
-        x = entry.residual + self.link.attention(entry.attended, rope, 0, mix)
-        out: Tensor = x + self.link.mlp(self.link.mlp_norm(x))
-        return out
-
-    def plain(self) -> Plain:
-        """The layer as decoding runs it."""
-        return Plain(self.link.attention, self.link.mlp_norm, self.link.mlp)
-
-    def keys(
-        self, feature: Tensor, embedded: Tensor, positions: Int[Tensor, " B"]
-    ) -> tuple[Float[Tensor, "B kv e"], Float[Tensor, "B kv e"]]:
-        """Keys and values of pairs."""
-        entry = self.link.enter(feature, embedded)
-        return keys_and_values(self.link.attention, entry.attended, self.rotary(positions, feature))
-
-    def forward(
-        self,
-        features: Float[Tensor, "L taps_d"],
-        tokens: Int[Tensor, " L"],
-        lengths: Sequence[int],
-        anchors: Int[Tensor, " A"],
-        embed: Embed,
-    ) -> Forward:
-        """The training form; see `ChainDrafter.forward_blocks`."""
-        blocks = lay_out(lengths, anchors, owed=1)
-        if bool((blocks.positions < 1).any()):
-            raise ValueError("anchors: the first token of a document has no feature before it and is no anchor")
-        feature = self.link.project(features)
-        following = torch.cat((tokens[1:], tokens[-1:]))  # a document's last row has no pair; nothing ever sees it
-        context = self.keys(feature, embed(following), positions_of(lengths, tokens.device))
-        previous = previous_tokens(tokens, anchors, self.config.gamma)
-        state, hidden, mix = feature[anchors - 1], [], _training_mix(blocks, context)
-        for k, embedded in enumerate(embed(previous).unbind(1)):
-            state = self.step(state, embedded, self.rotary(blocks.positions - 1 + k, state), mix)
-            hidden.append(self.link.norm(state))
-        return Forward(torch.stack(hidden, dim=1), previous)
-
-
-def _training_mix(blocks: Blocks, context: tuple[Tensor, Tensor]) -> Mix:
-    keys: list[Tensor] = []
-    values: list[Tensor] = []
-
-    def mix(_layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        keys.append(k)
-        values.append(v)
-        own = (torch.stack(keys, dim=1), torch.stack(values, dim=1))
-        return attend_blocks(blocks, q[:, None], own, context)[:, 0]
-
-    return mix
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ The net is `sparkit.drafters.backbone` without a serial head.
 
 from pathlib import Path
 
-from sparkit.drafters.backbone import BlockDrafter, BlockNet
+from sparkit.drafters.backbone import BlockNet
+from sparkit.drafters.block import BlockDrafter
 from sparkit.drafters.config import DrafterConfig, decoder_for, default_taps
 from sparkit.drafters.layout import fresh_net, load_net
 from sparkit.protocols import DRAFTERS, Target

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from sparkit.drafters.config import DrafterConfig, read_drafter_config
+from sparkit.drafters.config import DrafterConfig
+from sparkit.drafters.document import read_drafter_config
 from sparkit.drafters.vocabulary import is_kept, target_ids
 from sparkit.protocols import DRAFTERS, Target
 from sparkit.targets.loaders.folder import require_fitting, weight_files, write_folder

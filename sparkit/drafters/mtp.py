@@ -13,15 +13,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from sparkit.drafters.chain import ChainDrafter, ChainNet, Entry
+from sparkit.drafters.chain import ChainDrafter
 from sparkit.drafters.config import DrafterConfig, decoder_for
 from sparkit.drafters.layout import fresh_net, load_net
+from sparkit.drafters.link import ChainNet, Entry
 from sparkit.protocols import DRAFTERS, Target
 from sparkit.targets.transformer import Attention, RMSNorm, SwiGLU
 
 
 class MtpLink(nn.Module):
-    """See `sparkit.drafters.chain.Link`; names of the two norms and the projection as in DeepSeek-V3."""
+    """See `sparkit.drafters.link.Link`; names of the two norms and the projection as in DeepSeek-V3."""
 
     def __init__(self, config: DrafterConfig) -> None:
         super().__init__()

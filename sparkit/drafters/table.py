@@ -14,7 +14,8 @@ from torch import Tensor
 from sparkit.decisions import Decisions, Purpose
 from sparkit.protocols import DRAFTERS, Anchors, Kind, Span, Target
 from sparkit.rounds import Draft
-from sparkit.targets.table import Tables, TableTarget, logits_of
+from sparkit.targets.table import TableTarget, logits_of
+from sparkit.targets.tables import Tables
 
 
 class TableDrafter:

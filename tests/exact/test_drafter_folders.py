@@ -9,7 +9,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from sparkit.drafters.config import DrafterConfig, default_taps, drafter_config
+from sparkit.drafters.config import DrafterConfig, default_taps
+from sparkit.drafters.document import drafter_config
 from sparkit.drafters.layout import load_drafter, save_drafter
 from sparkit.drafters.vocabulary import fitted, is_kept, offsets_of, spread, target_ids
 from sparkit.protocols import DRAFTERS, Span

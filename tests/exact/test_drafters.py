@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sparkit.decisions import AddressedSource
-from sparkit.drafters.backbone import BlockDrafter
+from sparkit.drafters.block import BlockDrafter
 from sparkit.drafters.rotary import Rotary
 from sparkit.engine import Engine, Request
 from sparkit.protocols import DRAFTERS, Anchors, Drafter, Span

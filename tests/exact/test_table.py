@@ -10,7 +10,8 @@ from sparkit.engine import Request
 from sparkit.proofs.exploration import explore
 from sparkit.proofs.problem import Problem, total_variation
 from sparkit.protocols import CONFIDENCES, DRAFTERS, Span
-from sparkit.targets.table import SCHEMA, TableTarget, load_table
+from sparkit.targets.table import TableTarget, load_table
+from sparkit.targets.tables import SCHEMA
 from tests.parts import parts_of, tiny_target
 
 CYCLE = {

@@ -1,0 +1,114 @@
+"""A drafter's config.json, ours or DeepSpec's, as a `DrafterConfig`; what does not fit together is refused by name.
+
+DeepSpec's DFlash carries DSpark's class name (the Markov rank tells them apart), released rank-0 files leave the
+confidence flag on, and the original DFlash counts one slot more than it drafts.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+from sparkit.drafters.config import HEAD_NAMES, Algorithm, DrafterConfig
+from sparkit.targets.loaders.folder import read_object
+from sparkit.targets.loaders.layout import config_of
+
+
+def drafter_config(document: dict[str, Any], where: str) -> DrafterConfig:
+    """The config of a config.json, ours or DeepSpec's.
+
+    Args:
+        document: the parsed file.
+        where: its name, for messages.
+
+    Raises:
+        ValueError: naming the field that is missing, of another type, or contradictory.
+    """
+    read = _Reader(document, where)
+    algorithm = _algorithm(document, where)
+    from_anchor = read.flag("sample_from_anchor", default=True)
+    is_block = algorithm in ("dflash", "dspark")
+    rank = read.count("markov_rank", 0) if is_block else 0
+    gamma = read.count("block_size") - (not from_anchor) if is_block else read.count("ttt_length", 7)
+    try:
+        return DrafterConfig(
+            algorithm,
+            replace(config_of({**document, "model_type": document.get("model_type", "qwen3")}, where), eos_ids=()),
+            read.layers("target_layer_ids"),
+            read.count("num_target_layers"),
+            gamma,
+            mask_token_id=read.count("mask_token_id", None) if is_block else None,
+            sample_from_anchor=from_anchor,
+            head=_head(document) if rank else "none",
+            rank=rank,
+            has_confidence=read.flag("enable_confidence_head", default=False),
+            confidence_with_markov=_with_markov(document, rank),
+            draft_vocab_size=read.count("draft_vocab_size", None),
+            target_name=str(document.get("target_model_name_or_path") or ""),
+        )
+    except ValueError as error:
+        raise ValueError(str(error) if str(error).startswith(where) else f"{where}: {error}") from error
+
+
+class _Reader:
+    def __init__(self, document: dict[str, Any], where: str) -> None:
+        self.document, self.where = document, where
+
+    def count(self, name: str, default: Any = ...) -> Any:
+        value = self.document.get(name)
+        if value is None and default is not ...:
+            return default
+        if type(value) is not int or value < -1:
+            raise ValueError(f"{self.where}: {name} is {value!r}; expected a whole number")
+        return value
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        value = self.document.get(name, default)
+        if not isinstance(value, bool):
+            raise ValueError(f"{self.where}: {name} is {value!r}; expected true or false")
+        return value
+
+    def layers(self, name: str) -> tuple[int, ...]:
+        value = self.document.get(name)
+        if not isinstance(value, list) or any(type(item) is not int for item in value):
+            raise ValueError(f"{self.where}: {name} is {value!r}; expected a list of layer numbers")
+        return tuple(value)
+
+
+def _algorithm(document: dict[str, Any], where: str) -> Algorithm:
+    """DeepSpec's DFlash carries the class name of DSpark; the Markov rank tells them apart."""
+    names = document.get("architectures")
+    name = str(names[0]) if isinstance(names, list) and names else ""
+    if document.get("sparkit_algorithm") in get_args(Algorithm):
+        return document["sparkit_algorithm"]  # type: ignore[no-any-return]
+    for ending, algorithm in (("Eagle3Model", "eagle3"), ("MTPModel", "mtp")):
+        if name.endswith(ending):
+            return algorithm  # type: ignore[return-value]
+    if name.endswith("DSparkModel"):
+        return "dspark" if document.get("markov_rank") else "dflash"
+    raise ValueError(f"{where}: architectures is {names!r}; expected a DSpark, DFlash, Eagle3 or MTP drafter")
+
+
+def _head(document: dict[str, Any]) -> str:
+    theirs = str(document.get("markov_head_type", "vanilla"))
+    return {value: key for key, value in HEAD_NAMES.items()}.get(theirs, theirs)
+
+
+def _with_markov(document: dict[str, Any], rank: int) -> bool | None:
+    """Released rank-0 configurations leave the flag on by default; without a confidence head nobody reads it."""
+    value = document.get("confidence_head_with_markov")
+    if value is None or bool(value) == (rank > 0) or (rank == 0 and not document.get("enable_confidence_head")):
+        return None
+    return bool(value)
+
+
+def read_drafter_config(folder: Path) -> DrafterConfig:
+    """The config of a drafter's folder.
+
+    Raises:
+        FileNotFoundError: if there is none.
+        ValueError: if it is not a drafter's.
+    """
+    path = Path(folder) / "config.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder}: no config.json; expected a drafter's folder (config.json, safetensors)")
+    return drafter_config(read_object(path), str(path))
