@@ -1,0 +1,63 @@
+"""Every composition of the tiers: declared lossless implies measured exact."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sparkit.proofs.search import EXACT
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(tier: str, timeout: float = 590) -> list[dict[str, object]]:
+    """In a process without type checks: the tiers are a hundred thousand engine steps."""
+    command = [sys.executable, "-m", "tests.exact.tiers", tier]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def assert_exact(lines: list[dict[str, object]]) -> None:
+    wrong = [line for line in lines if line["declared_lossless"] and not line["total_variation"] < EXACT]  # type: ignore[operator]
+    assert not wrong, wrong[:3]
+    assert not [line for line in lines if line["faults"]]
+
+
+def lossy(lines: list[dict[str, object]], *words: str) -> list[dict[str, object]]:
+    named = [line for line in lines if all(word in str(line["name"]) for word in words)]
+    return [line for line in named if line["total_variation"] > 1e-6]  # type: ignore[operator]
+
+
+def test_tier_a_real_modules() -> None:
+    """Kills: a drafter, head, scheduler or verifier that is exact alone and not together."""
+    lines = run("a")
+    assert_exact(lines)
+    assert lossy(lines, "lenient", "scheduler=fixed")
+    assert lossy(lines, "lookahead", "rejection")
+    assert not lossy(lines, "lookahead", "coupled")
+
+
+def test_tier_b_tables() -> None:
+    """Kills: a confidence or calibrator that turns a non-anticipating scheduler into an anticipating one."""
+    lines = run("b")
+    assert_exact(lines)
+    assert lossy(lines, "token_prob")
+
+
+def test_tier_c_memories() -> None:
+    """Kills: a memory that carries what a redrafted token would be; an undrafted step at another law."""
+    lines = run("c")
+    assert_exact(lines)
+    remembering = [line for line in lines if not str(line["name"]).startswith("warm")]
+    for part in ("delayed", "foresight", "online"):
+        assert any(line["memory_changed_a_plan"] for line in remembering if part in str(line["name"])), part
+    assert all(line["saw_undrafted"] for line in lines if str(line["name"]).startswith("warm"))
+
+
+@pytest.mark.deep
+def test_the_full_product_on_tables() -> None:
+    """Kills: a pair of parts that only a third makes lossy."""
+    assert_exact(run("full", timeout=3500))

@@ -1,0 +1,231 @@
+"""The tiers of compositions, run without type checks (`python -m tests.exact.tiers a|b|c|full`): one JSON line a composition.
+
+A: real modules, R = 1, V = 2, gamma 2, horizon 2: every drafter and head x scheduler x verifier, the other parts at
+their defaults, and a pairwise covering array of all kinds.
+B: tables at (R = 1, V = 3, gamma 3, horizon 3) and (R = 2, V = 2, gamma 2, horizon 2): a pairwise covering array of
+scheduler x confidence x calibrator x verifier; `full` is the whole product.
+C: parts with memory and the undrafted step, over more rounds.
+"""
+
+import itertools
+import json
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import torch
+
+from sparkit.engine import Memories, Parts
+from sparkit.pace import Pace, Sums
+from sparkit.proofs import neural
+from sparkit.proofs.batching import explore_batched
+from sparkit.proofs.choice import Chosen, chosen
+from sparkit.proofs.enumeration import Path
+from sparkit.proofs.examples import Example, Limits
+from sparkit.proofs.exploration import explore
+from sparkit.proofs.matrix import confidences, covering, drafters
+from sparkit.proofs.problem import Problem, product, total_variation
+from sparkit.proofs.prove import twin_parts
+from sparkit.proofs.search import measure, plain_law
+from sparkit.proofs.twins import Tables
+from sparkit.protocols import CALIBRATORS, SCHEDULERS, VERIFIERS
+from sparkit.recipe import Recipe
+from sparkit.rounds import Limits as PlanLimits
+from sparkit.rounds import Round
+from sparkit.survival import survival_of
+
+F = Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One composition's result."""
+
+    name: str
+    declared_lossless: bool
+    total_variation: float
+    faults: tuple[str, ...]
+    num_paths: int
+    seconds: float
+    memory_changed_a_plan: bool | None = None
+    saw_undrafted: bool | None = None
+
+
+def wide() -> Example:
+    """R = 1, V = 3, gamma 3, horizon 3."""
+    laws = ((F(1, 2), F(3, 10), F(1, 5)), (F(1, 10), F(7, 10), F(1, 5)), (F(1, 3), F(1, 3), F(1, 3)))
+    draft = (laws[::-1], (laws[0],) * 3, (laws[1], laws[2], laws[0]))
+    confidence = ((F(4, 5),) * 3, (F(9, 10), F(0), F(1)), (F(1), F(4, 5), F(4, 5)))
+    return Example(Tables(laws, draft, confidence), (1.0, 0.5, 0.45, 0.4), horizon=3, spare=1)
+
+
+def pair() -> Example:
+    """R = 2, V = 2, gamma 2, horizon 2."""
+    target = ((F(7, 10), F(3, 10)), (F(1, 5), F(4, 5)))
+    draft = (((F(1, 2), F(1, 2)),) * 2, ((F(3, 5), F(2, 5)), (F(1, 4), F(3, 4))))
+    confidence = ((F(4, 5), F(4, 5)), (F(9, 10), F(0)))
+    rates = (1.0, 1.0, 0.62, 0.6, 0.5, 0.48)
+    return Example(Tables(target, draft, confidence), rates, requests=2, horizon=2, spare=1)
+
+
+def name_of(row: dict[str, Any]) -> str:
+    return " ".join(f"{key}={'-'.join(str(v) for v in value) if isinstance(value, tuple) else value}" for key, value in row.items())
+
+
+def tier_a() -> Iterator[Line]:
+    rows = [
+        {"drafter": drafter, "scheduler": scheduler, "verifier": verifier}
+        for drafter, scheduler, verifier in itertools.product(drafters(), SCHEDULERS.names(), VERIFIERS.names())
+    ]
+    rest = covering(
+        {
+            "drafter": drafters(),
+            "confidence": confidences(),
+            "calibrator": [name for name in CALIBRATORS.names() if name != "online"],  # tier C
+            "scheduler": SCHEDULERS.names(),
+            "verifier": VERIFIERS.names(),
+        }
+    )
+    plains: dict[Any, Any] = {}
+    for row in [*rows, *rest]:
+        yield _modules(row, plains)
+
+
+def _modules(row: dict[str, Any], plains: dict[Any, Any]) -> Line:
+    begun = time.process_time()
+    drafter, head = row["drafter"]
+    recipe = Recipe(
+        drafter=drafter, head=head, confidence=row.get("confidence"), calibrator=row.get("calibrator"),
+        scheduler=row["scheduler"], verifier=row["verifier"],
+    )  # fmt: skip
+    parts = chosen(recipe)
+    with torch.inference_mode():
+        made = neural.parts_of(recipe, parts, 0, 2)
+        problem = neural.problem_of(made, Limits(), 2)
+        law = explore(problem)
+        key = drafter if drafter == "table" else "neural"
+        if key not in plains:
+            plains[key] = product([explore(replace(problem, parts=replace(made, drafter=None))).marginal(0)])
+    off = total_variation(law.probability, plains[key])
+    return Line(name_of(row), parts.is_lossless, off, law.faults, law.num_paths, time.process_time() - begun)
+
+
+def tier_b(*, full: bool = False) -> Iterator[Line]:
+    axes: dict[str, Any] = {
+        "scheduler": SCHEDULERS.names(),
+        "confidence": confidences(),
+        "calibrator": [name for name in CALIBRATORS.names() if full or name != "online"],  # tier C
+        "verifier": VERIFIERS.names(),
+    }
+    rows = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    for row, (size, example) in itertools.product(rows if full else covering(axes), (("wide", wide()), ("pair", pair()))):
+        if row["verifier"] == "coupled" and example.tables.vocab_size > 2:
+            continue  # path by path: tests/exact/test_verifiers.py
+        begun = time.process_time()
+        parts = chosen(Recipe(drafter="table", **row))
+        found = measure(example, lambda world: twin_parts(parts, world))  # noqa: B023
+        yield Line(
+            f"{size} {name_of(row)}", parts.is_lossless, found.total_variation, found.law.faults,
+            found.law.num_paths, time.process_time() - begun,
+        )  # fmt: skip
+
+
+class Warm:
+    """A scheduler that has seen eight drafted steps that did not pay."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner, self.lossless, self.batch_independent = inner, inner.lossless, inner.batch_independent
+
+    def start(self) -> Any:
+        memory = self.inner.start()
+        pace = Pace(((1, Sums(8, 5.0, 5.0, 40.0, 10.0)),))
+        return pace if isinstance(memory, Pace) else replace(memory, pace=pace)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def drafts(self, memory: Any, limits: Any, capacity: Any) -> bool:
+        return bool(self.inner.drafts(memory, limits, capacity))
+
+    def plan(self, survival: Any, capacity: Any, limits: Any, memory: Any) -> Any:
+        return self.inner.plan(survival, capacity, limits, memory)
+
+    def observe(self, memory: Any, rounds: Any) -> Any:
+        return self.inner.observe(memory, rounds)
+
+    def observe_undrafted(self, memory: Any, num_tokens: int, num_requests: int, seconds: float) -> Any:
+        return self.inner.observe_undrafted(memory, num_tokens, num_requests, seconds)
+
+
+def long(gamma: int, horizon: int) -> Example:
+    """R = 1, V = 2 over several rounds; confidences that say much about the token before."""
+    target = ((F(7, 10), F(3, 10)), (F(2, 5), F(3, 5)))
+    half = ((F(1, 2), F(1, 2)),) * 2
+    confidence = ((F(4, 5), F(1, 2)), *(((F(9, 10), F(1, 10)),) * (gamma - 1)))
+    rates = (1.0, 0.62, 0.5, 0.4, 0.35)[: gamma + 1]
+    return Example(Tables(target, (half,) * gamma, confidence), rates, horizon=horizon, spare=1)
+
+
+MEMORIES = (
+    ("delayed:undrafted_probe_every=2", "identity", 2, 5),
+    ("foresight:prior_rounds=0.5,undrafted_probe_every=2", "identity", 2, 5),
+    ("delayed:undrafted_probe_every=2", "identity", 4, 4),
+    ("foresight:prior_rounds=0.5,undrafted_probe_every=2", "identity", 4, 4),
+    ("greedy:undrafted_probe_every=2", "online:refit_every=1,probe_every=2", 2, 2),
+)
+
+
+def tier_c() -> Iterator[Line]:
+    for (scheduler, calibrator, gamma, horizon), verifier in itertools.product(MEMORIES, ("rejection", "block")):
+        parts = chosen(Recipe(drafter="table", scheduler=scheduler, calibrator=calibrator, verifier=verifier))
+        yield _remembering(f"{scheduler} {calibrator} {verifier} gamma={gamma}", parts, long(gamma, horizon))
+    for scheduler in ("greedy", "delayed", "foresight"):
+        parts = chosen(Recipe(drafter="table", scheduler=f"{scheduler}:undrafted_probe_every=2"))
+        warm = replace(parts, scheduler=Warm(parts.scheduler))
+        yield _remembering(f"warm {scheduler} undrafted", warm, long(2, 5))
+
+
+def _remembering(name: str, parts: Chosen, example: Example) -> Line:
+    begun = time.process_time()
+    made = twin_parts(parts, example)
+    problem = example.problem(made)
+    seen = Seen(made)
+    law = explore_batched(problem, watch=seen)
+    off = total_variation(law.probability, plain_law(problem))
+    return Line(
+        name, parts.is_lossless, off, law.faults, law.num_paths, time.process_time() - begun, seen.changed, seen.undrafted
+    )
+
+
+class Seen:
+    """Watches for a plan that the first memories would not have made, and for an undrafted step."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts, self.changed, self.undrafted = parts, False, False
+
+    def __call__(self, memories: Memories, path: Path, rounds: list[Round]) -> None:
+        for one in rounds:
+            self.undrafted |= one.kind == "undrafted"
+            if one.kind == "drafted" and not self.changed and not one.is_probe:
+                self.changed = self._fresh(one) != one.verify_len
+
+    def _fresh(self, one: Round) -> int:
+        parts = self.parts
+        logits = torch.tensor([one.logits], dtype=torch.float64)
+        survival = survival_of(parts.calibrator.calibrate(logits, parts.calibrator.start()))
+        limits = PlanLimits(1, torch.tensor([one.floor]), torch.tensor([one.ceiling]))
+        plan, _ = parts.scheduler.plan(survival, parts.capacity, limits, parts.scheduler.start())
+        return int(plan.verify_len)
+
+
+TIERS = {"a": tier_a, "b": tier_b, "c": tier_c, "full": lambda: tier_b(full=True)}
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    logging.getLogger("sparkit.capacity").setLevel(logging.ERROR)
+    for line in TIERS[sys.argv[1]]():
+        print(json.dumps(asdict(line)), flush=True)
