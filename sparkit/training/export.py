@@ -9,11 +9,11 @@ are written under temporary names and renamed.
 
 import json
 from pathlib import Path
+from typing import cast
 
-import torch
 from torch import Tensor
 
-from sparkit.targets.transformer import Transformer, TransformerConfig
+from sparkit.targets.transformer import DecoderLayer, Transformer, TransformerConfig
 from sparkit.training.checkpoint import write_tensors
 
 
@@ -57,11 +57,13 @@ def llama_tensors(model: Transformer) -> dict[str, Tensor]:
         tensors["lm_head.weight"] = model.lm_head.weight
     for i, layer in enumerate(model.layers):
         prefix = f"model.layers.{i}."
-        tensors |= {prefix + name: weight for name, weight in layer_tensors(layer, config).items()}
+        tensors |= {
+            prefix + name: weight for name, weight in layer_tensors(cast("DecoderLayer", layer), config).items()
+        }
     return {name: weight.detach() for name, weight in tensors.items()}
 
 
-def layer_tensors(layer: torch.nn.Module, config: TransformerConfig) -> dict[str, Tensor]:
+def layer_tensors(layer: DecoderLayer, config: TransformerConfig) -> dict[str, Tensor]:
     """One decoder layer, fused rows cut apart."""
     kv = config.kv_heads * config.head_size
     q, k, v = layer.attention.qkv.weight.split([config.num_heads * config.head_size, kv, kv])

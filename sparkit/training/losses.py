@@ -128,5 +128,6 @@ def block_loss(
     conf = zero if confidence is None else confidence_loss(confidence, label, weights)
     total = recipe.alpha_ce * ce + recipe.alpha_tv * tv + recipe.alpha_soft_ce * soft + recipe.alpha_confidence * conf
     counted = valid.to(logits)
-    shown = (x.detach() for x in (ce if recipe.alpha_ce else soft, tv, conf))
-    return BlockLoss(total + zero, weights.sum(), *shown, (label * counted).sum(0), counted.sum(0))
+    shown = ce if recipe.alpha_ce else soft
+    accepted = (label * counted).sum(0)
+    return BlockLoss(total + zero, weights.sum(), shown.detach(), tv.detach(), conf.detach(), accepted, counted.sum(0))

@@ -7,8 +7,9 @@ goes on from its checkpoint.
 [1, 2]
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -40,7 +41,7 @@ Report = Callable[[int], None]
 """Told how many tokens are done."""
 
 
-def tensors(documents: Iterable[Sequence[int]], max_len: int) -> list[Int[Tensor, " _"]]:
+def tensors(documents: Iterable[Any], max_len: int) -> list[Int[Tensor, " _"]]:
     """Documents as token tensors, cut at `max_len`."""
     return [torch.as_tensor(document, dtype=torch.int64)[:max_len] for document in documents]
 

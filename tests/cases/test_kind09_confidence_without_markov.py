@@ -3,12 +3,11 @@
 import pytest
 import torch
 
-from tests.parts import tiny_target
-from tests.training import batch_of, trainee_of
-
 from sparkit.drafters.config import DrafterConfig
 from sparkit.targets.transformer import TransformerConfig
 from sparkit.training.drafter import measure
+from tests.parts import tiny_target
+from tests.training import batch_of, trainee_of
 
 SIZES = TransformerConfig(8, 4, 8, 1, 1)
 

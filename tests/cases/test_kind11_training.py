@@ -12,7 +12,8 @@ import torch
 from sparkit.targets.transformer import Transformer, TransformerConfig
 from sparkit.training.anchors import document_of
 from sparkit.training.distributed import World
-from sparkit.training.drafter import Batch, Material, measure as measure_blocks, numbers
+from sparkit.training.drafter import Batch, Material, numbers
+from sparkit.training.drafter import measure as measure_blocks
 from sparkit.training.drafter import objective as drafter_objective
 from sparkit.training.loop import Objective, Optimisation, Training
 from sparkit.training.quality import measure
@@ -136,8 +137,10 @@ def test_b30_features_from_the_anchor_on_do_not_matter(name: str):
     later, earlier = batch.features.clone(), batch.features.clone()
     later[4:] += 1.0
     earlier[3] += 1.0
-    losses = [measure_blocks(trainee, target, b).total for b in
-              (batch, with_features(batch, later), with_features(batch, earlier))]
+    losses = [
+        measure_blocks(trainee, target, b).total
+        for b in (batch, with_features(batch, later), with_features(batch, earlier))
+    ]
     assert torch.equal(losses[0], losses[1])
     assert not torch.equal(losses[0], losses[2])
 
@@ -180,9 +183,7 @@ def test_b32_no_anchor_anywhere(prompt_lengths: list[int]):
     target = tiny_target(dtype=torch.float32)
     trainee = trainee_of(target, "dspark-markov")
     width = len(trainee.drafter.config.feature_layers) + 1
-    responses = Responses(
-        torch.arange(7), torch.tensor([6, 1]), torch.tensor(prompt_lengths), torch.tensor([0, 0])
-    )
+    responses = Responses(torch.arange(7), torch.tensor([6, 1]), torch.tensor(prompt_lengths), torch.tensor([0, 0]))
     taps = (*trainee.drafter.config.feature_layers, 3)
     material = Material(responses, Rows(torch.zeros(7, width * 16)), taps, 7, 8, 4, 0)  # type: ignore[arg-type]
     training = Training(trainee, Optimisation(peak_rate=1e-2, steps=1))
@@ -211,11 +212,15 @@ def test_anchors_are_shared_by_domain_and_repeat_by_step():
     lengths = [20, 20, 8, 8]
     responses = Responses(
         torch.randint(5, 32, (56,), generator=torch.Generator().manual_seed(0)),
-        torch.tensor(lengths), torch.tensor([2, 2, 2, 2]), torch.tensor([0, 0, 1, 1]),
+        torch.tensor(lengths),
+        torch.tensor([2, 2, 2, 2]),
+        torch.tensor([0, 0, 1, 1]),
     )
     material = Material(responses, Rows(torch.zeros(56, 32)), (0, 3), 40, 10, 3, 5)  # type: ignore[arg-type]
     first, again, other = (material.batch(step, (0,)) for step in (3, 3, 4))
-    assert first is not None and again is not None and other is not None
+    assert first is not None
+    assert again is not None
+    assert other is not None
     assert torch.equal(first.blocks.anchors, again.blocks.anchors)
     assert first.lengths != other.lengths or not torch.equal(first.blocks.anchors, other.blocks.anchors)
     domain = torch.tensor([0 if n == 20 else 1 for n in first.lengths])[document_of(first.lengths)]

@@ -32,7 +32,7 @@ def test_b40_one_training_step_on_the_cpu(name: str):
 
 
 def test_b40_block_attention_is_a_dense_mask():
-    """Length 6, gamma 2, anchors 2 and 4 against `visible` and the library's attention. Catches any other visibility."""
+    """Length 6, gamma 2, anchors 2 and 4 against `visible` and the library's attention. Catches other visibility."""
     generator = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(2, 2, 1, 8, generator=generator, dtype=torch.float64) for _ in range(3))
     context = tuple(torch.randn(6, 1, 8, generator=generator, dtype=torch.float64) for _ in range(2))

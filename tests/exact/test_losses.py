@@ -62,7 +62,11 @@ def test_confidence_label_sends_no_gradient_to_the_draft():
     logits = torch.randn(2, 3, 5, requires_grad=True)
     confidence = torch.zeros(2, 3, requires_grad=True)
     recipe = LossRecipe(0.0, 0.0, 1.0, decay_length=4.0)
-    target, labels, valid = torch.randn(2, 3, 5), torch.zeros(2, 3, dtype=torch.int64), torch.ones(2, 3, dtype=torch.bool)
+    target, labels, valid = (
+        torch.randn(2, 3, 5),
+        torch.zeros(2, 3, dtype=torch.int64),
+        torch.ones(2, 3, dtype=torch.bool),
+    )
     block_loss(recipe, logits, target, labels, valid, confidence).total.backward()
     assert logits.grad is None or logits.grad.abs().max() == 0
 
