@@ -1,7 +1,7 @@
 """A test that may be looked at after every token: evidence, while decoding, that the text does not follow the target.
 
-For a committed token y at a block position whose p_draft and p_target are known, with s(v) = 1[p_draft(v) > p_target(v)]
-and m = sum_v p_target(v) s(v), the factor
+For a committed token y at a block position whose p_draft and p_target are known, with
+s(v) = 1[p_draft(v) > p_target(v)] and m = sum_v p_target(v) s(v), the factor
     1 + lambda (s(y) - m),   lambda = theta / m  and  -theta / (1 - m),   theta in {0.05, 0.1, 0.2, 0.5}
 has mean 1 when y follows p_target. Eight products, averaged, are an e-value: by Ville's inequality a lossless run ever
 exceeds 1000 with probability at most 1/1000, however often one looks. Positions with m = 0 or 1 say nothing.
@@ -106,7 +106,8 @@ def reading(audit: Audit, *, declared_lossless: bool, schedule_invariant: bool, 
         return Reading(None, "red", "the text differs from the plain decoding of its seed")
     value = audit.log_e_value
     if audit.is_shown_lossy:
-        return Reading(value, "red", f"shown lossy: e-value {_spell(audit.max_log_e_value)} after {audit.num_tokens} tokens")
+        shown = f"shown lossy: e-value {_spell(audit.max_log_e_value)} after {audit.num_tokens} tokens"
+        return Reading(value, "red", shown)
     if not declared_lossless:
         return Reading(value, "amber", f"declared lossy, not yet shown: e-value {_spell(value)}")
     return Reading(value, "green", f"no evidence against it: e-value {_spell(value)} after {audit.num_tokens} tokens")

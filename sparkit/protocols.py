@@ -124,9 +124,7 @@ class Drafter(Protocol):
         """Allocates empty slots."""
         ...
 
-    def absorb(
-        self, features: Float[Tensor, "B taps_d"], tokens: Int[Tensor, " B"], spans: Sequence[Span]
-    ) -> None:
+    def absorb(self, features: Float[Tensor, "B taps_d"], tokens: Int[Tensor, " B"], spans: Sequence[Span]) -> None:
         """Takes in committed tokens that the target has processed (prompt, anchors, accepted drafts), in order."""
         ...
 
@@ -256,9 +254,7 @@ class Verifier(Protocol):
     schedule_invariant: bool  # exact under any scheduler
     source: DecisionSource  # the noise this verifier needs: addressed, or coupled to absolute positions
 
-    def verify(
-        self, draft: Draft, plan: Plan, p_target: Float[Tensor, "B V"], decisions: Decisions
-    ) -> Verdict:
+    def verify(self, draft: Draft, plan: Plan, p_target: Float[Tensor, "B V"], decisions: Decisions) -> Verdict:
         """Rows of request r in p_target: plan.first_row[r] .. plan.first_row[r] + verify_len[r]."""
         ...
 

@@ -38,11 +38,20 @@ class SamplingParams:
             ("top_k", self.top_k >= 0, "an integer >= 0 (0 is off)"),
             ("top_p", 0 < self.top_p <= 1, "a number in (0, 1]"),
             ("min_p", 0 <= self.min_p <= 1, "a number in [0, 1]"),
-            ("repetition_penalty", self.repetition_penalty > 0, "a number > 0 (1 is off)"),
+            ("repetition_penalty", 0 < self.repetition_penalty < float("inf"), "a finite number > 0 (1 is off)"),
+            ("presence_penalty", abs(self.presence_penalty) < float("inf"), "a finite number (0 is off)"),
+            ("frequency_penalty", abs(self.frequency_penalty) < float("inf"), "a finite number (0 is off)"),
+            ("logit_bias", all(map(_is_bias, self.logit_bias)), "pairs of a token id and a number (-inf bans it)"),
+            ("banned", all(map(_is_token, self.banned)), "token ids >= 0"),
         )
         for name, is_valid, expected in checks:
             if not is_valid:
                 raise ValueError(f"{name}={getattr(self, name)!r}: expected {expected}")
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The token ids it names."""
+        return (*(token for token, _ in self.logit_bias), *self.banned)
 
     @property
     def penalises(self) -> bool:
@@ -53,6 +62,16 @@ class SamplingParams:
     def edits(self) -> bool:
         """Whether single logits are changed."""
         return bool(self.logit_bias or self.banned)
+
+
+def _is_token(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_bias(value: object) -> bool:
+    if not (isinstance(value, tuple) and len(value) == 2 and _is_token(value[0])):
+        return False
+    return type(value[1]) in (int, float) and bool(value[1] < float("inf"))
 
 
 class History(NamedTuple):

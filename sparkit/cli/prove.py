@@ -1,4 +1,4 @@
-"""`sparkit prove` computes the exact output law of a composition; exit 1 and the smallest counterexample if it is lossy."""
+"""`sparkit prove`: the exact output law of a composition; exit 1 and the smallest counterexample if it is lossy."""
 
 from typing import Annotated, Any
 
@@ -8,7 +8,7 @@ from sparkit.cli.documents import JsonOption, console, write_json
 
 
 def command(
-    target: Annotated[str, typer.Option(help="A toy world to prove in: table:appendix-a; by default many are tried.")] = "",
+    target: Annotated[str, typer.Option(help="table:appendix-a proves in that world; by default many are tried.")] = "",
     drafter: Annotated[str, typer.Option(help="NAME or NAME:key=value,...")] = "dspark",
     head: Annotated[str | None, typer.Option(help="Serial head; by default the drafter's own.")] = None,
     confidence: Annotated[str | None, typer.Option(help="By default a trained head.")] = None,
@@ -49,8 +49,8 @@ def command(
     if all_:
         _all(min(examples, 6), json)
         return
-    names = dict(drafter=drafter, head=head, confidence=confidence, calibrator=calibrator, scheduler=scheduler)
-    asked = _recipe(recipe, target, names | {"verifier": verifier})
+    names = {"drafter": drafter, "head": head, "confidence": confidence, "calibrator": calibrator}
+    asked = _recipe(recipe, target, names | {"scheduler": scheduler, "verifier": verifier})
     limits = Limits(
         gamma=gamma,
         horizon=horizon,

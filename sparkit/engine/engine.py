@@ -71,15 +71,19 @@ class Engine:
         """Queues a request and returns its id.
 
         Raises:
-            ValueError: if the prompt leaves no room in the context or names tokens the target does not have.
+            ValueError: if the prompt leaves no room in the context, or prompt, logit_bias or banned name tokens that
+                the target does not have.
         """
         if len(request.prompt) >= self.max_len:
             raise ValueError(
                 f"the prompt has {len(request.prompt)} tokens and the context limit is {self.max_len}; "
                 "shorten the prompt so that at least one token can follow"
             )
-        if not 0 <= min(request.prompt) <= max(request.prompt) < self.parts.target.vocab_size:
-            raise ValueError(f"the prompt holds a token outside 0..{self.parts.target.vocab_size - 1}")
+        last = self.parts.target.vocab_size - 1
+        if not 0 <= min(request.prompt) <= max(request.prompt) <= last:
+            raise ValueError(f"the prompt holds a token outside 0..{last}")
+        if max(request.params.tokens, default=0) > last:
+            raise ValueError(f"logit_bias or banned name token {max(request.params.tokens)}: expected ids in 0..{last}")
         number, self._next_id = self._next_id, self._next_id + 1
         if request.max_new_tokens == 0:
             self.finished[number] = Finished(number, request, (), "length")

@@ -19,7 +19,6 @@ from sparkit.protocols import CALIBRATORS, SCHEDULERS, VERIFIERS
 from sparkit.registry import parse_spec
 
 
-
 def _confidence(spec: str) -> Report:
     V, gamma = (2, 2) if parse_spec(spec)[0] == "table" else (5, 3)  # the tables have two tokens and two positions
     sizes = {"vocab_size": V, "gamma": gamma, "hidden_size": neural.HIDDEN, "rank": neural.RANK}

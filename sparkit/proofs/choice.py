@@ -25,7 +25,7 @@ from sparkit.registry import Registry, parse_spec
 TRAINED = ("head", "table")
 """Confidences that a table stands in for."""
 FITTED: Mapping[str, Mapping[str, object]] = {
-    "sts": {"temperatures": (0.5, 2.0, 1.5, 0.7)},
+    "sts": {"calibration_temperatures": (0.5, 2.0, 1.5, 0.7)},
     "platt": {"slopes": (0.5, 2.0, 1.0, 0.0), "biases": (0.3, -0.2, 0.0, 0.5)},
     "online": {"refit_every": 1, "probe_every": 2},  # so that it learns and probes within a few rounds
     "isotonic": {"knots": (((-1.0, 0.2), (0.5, 0.2), (2.0, 0.9)),) * 2 + ((), ())},
@@ -48,7 +48,7 @@ class Chosen:
         """As declared: every part, or a verifier that is exact under any schedule."""
         if not self.verifier.lossless or not self.drafter_lossless:
             return False
-        chain = [self.calibrator, self.scheduler, *([] if self.confidence is None else [self.confidence])]
+        chain: list[Any] = [self.calibrator, self.scheduler, *([] if self.confidence is None else [self.confidence])]
         return self.verifier.schedule_invariant or all(part.lossless for part in chain)
 
 

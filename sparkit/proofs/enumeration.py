@@ -55,7 +55,7 @@ def _at_position(seed: int, anchor: int, purpose: int, offset: int) -> Address:
     return Address(seed, anchor + offset - 1, purpose, 0)
 
 
-def _coupled(seed: int, anchor: int, purpose: int, offset: int) -> Address:
+def _coupled(seed: int, anchor: int, purpose: int, offset: int) -> Address:  # noqa: ARG001 - a token has one noise
     return Address(seed, anchor + offset - 1, Purpose.GUMBEL, 0)
 
 

@@ -6,7 +6,7 @@ capacity curve built from those very confidences, so that a scheduler that looks
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from sparkit.capacity import Capacity, from_rates
@@ -31,7 +31,7 @@ class Example:
     requests: int = 1
     horizon: int = 1
     spare: int = 2  # tokens a request may generate beyond the horizon
-    params: SamplingParams = SamplingParams()
+    params: SamplingParams = field(default_factory=SamplingParams)
     token_budget: int | None = None
 
     @property

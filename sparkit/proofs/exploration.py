@@ -42,7 +42,7 @@ def explore(problem: Problem, source: Enumerated | None = None, watch: Watch | N
 
     Raises:
         ValueError: before anything runs, if the problem is too large (`Problem.check`).
-        PartFault: if a part raises.
+        PartError: if a part raises.
     """
     problem.check()
     with torch.inference_mode():
@@ -79,7 +79,7 @@ class _Exploration:
         problem = self.problem
         parts = witnessed(problem.parts, self.source)
         assert isinstance(parts.verifier, WitnessedVerifier)
-        self.source = parts.verifier.source
+        self.source = parts.verifier.enumerated
         self.clock = ProofClock()
         self.engine = Engine(
             parts,
@@ -143,7 +143,7 @@ class _Exploration:
 
     def _progress(self) -> int:
         """Grows with every step, so that all ways into a state are known before it is left."""
-        running = sum(len(s.text) for s in self.engine.running.values()) + sum(self.engine.cache.lengths)
+        running: int = sum(len(s.text) for s in self.engine.running.values()) + sum(self.engine.cache.lengths)
         return running + sum(2 * len(f.text) + len(f.request.prompt) for f in self.engine.finished.values())
 
     def _outcome(self) -> Outcome | None:

@@ -10,7 +10,6 @@ from typing import Any
 
 from torch import Tensor
 
-
 SCALARS = (type(None), int, float, str, bool, bytes, frozenset)
 
 

@@ -45,12 +45,14 @@ def everything() -> list[Claim]:
     """Every composition of the two products."""
     modules = [
         Claim(Recipe(drafter=drafter, head=head, scheduler=scheduler, verifier=verifier))
-        for (drafter, head), scheduler, verifier in itertools.product(
-            drafters(), SCHEDULERS.names(), VERIFIERS.names()
-        )
+        for (drafter, head), scheduler, verifier in itertools.product(drafters(), SCHEDULERS.names(), VERIFIERS.names())
     ]
     tables = [
-        Claim(Recipe(drafter="table", scheduler=scheduler, confidence=confidence, calibrator=calibrator, verifier=verifier))
+        Claim(
+            Recipe(
+                drafter="table", scheduler=scheduler, confidence=confidence, calibrator=calibrator, verifier=verifier
+            )
+        )
         for scheduler, confidence, calibrator, verifier in itertools.product(
             SCHEDULERS.names(), confidences(), CALIBRATORS.names(), VERIFIERS.names()
         )
@@ -73,15 +75,15 @@ def covering(axes: Mapping[str, Sequence[object]]) -> list[dict[str, object]]:
         chosen = {a: x, b: y}
         for name in names:
             if name not in chosen:
-                chosen[name] = max(range(len(axes[name])), key=lambda v: (_gain(chosen, name, v, missing, names), -v))  # noqa: B023
-        missing -= {
-            (a, chosen[a], b, chosen[b]) for a, b in itertools.combinations(names, 2)
-        }
+                chosen[name] = max(range(len(axes[name])), key=lambda v: (_gain(chosen, name, v, missing, names), -v))
+        missing -= {(a, chosen[a], b, chosen[b]) for a, b in itertools.combinations(names, 2)}
         rows.append({name: axes[name][chosen[name]] for name in names})
     return rows
 
 
-def _gain(chosen: dict[str, int], name: str, value: int, missing: set[tuple[str, int, str, int]], names: list[str]) -> int:
+def _gain(
+    chosen: dict[str, int], name: str, value: int, missing: set[tuple[str, int, str, int]], names: list[str]
+) -> int:
     """Missing pairs that a value would bring together with what the row holds already."""
     pairs = []
     for other, held in chosen.items():

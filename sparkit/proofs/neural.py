@@ -122,7 +122,7 @@ def confidence_head(hidden_size: int, rank: int, seed: int, scale: float = 3.0) 
 def with_taps(base: Target, part: Drafter) -> Target:
     """The target that returns the features its drafter reads."""
     taps = getattr(base, "with_taps", None)
-    return base if taps is None else taps(part.feature_layers)  # type: ignore[no-any-return]
+    return base if taps is None else taps(part.feature_layers)
 
 
 def prepared(spec: str, seed: int = 0, gamma: int = GAMMA, head: str | None = None) -> Bench:
@@ -237,7 +237,8 @@ def examine(
         found: what the search on tables saw: a lossy one is looked for over more seeds.
         make: builds the composition; for tests that plant a fault.
     """
-    gamma, worst, faults, run = min(limits.gamma or 2, 2), 0.0, [], ()
+    gamma, worst, faults = min(limits.gamma or 2, 2), 0.0, list[str]()
+    run: tuple[str, ...] = ()
     num_seeds = 2 if found.worst is None else 6
     tried = 0
     with torch.inference_mode():

@@ -13,8 +13,8 @@ import torch
 
 from sparkit.proofs.batching import explore_batched
 from sparkit.proofs.choice import Chosen, create
+from sparkit.proofs.enumeration import Number
 from sparkit.proofs.examples import paper
-from sparkit.proofs.problem import Number
 from sparkit.proofs.prove import twin_parts
 from sparkit.proofs.rational import Rule, explore_rational
 from sparkit.protocols import CALIBRATORS, SCHEDULERS, VERIFIERS
@@ -54,7 +54,7 @@ def paper_row(scheduler: str, verifier: str) -> PaperRow:
     law = explore_batched(problem) if rule is None else explore_rational(problem, example.tables, rule)
     after = [Fraction(0) if rule else 0.0, Fraction(0) if rule else 0.0]
     for (text,), p in law.probability.items():
-        after[text[1]] = after[text[1]] + p  # type: ignore[operator]
+        after[text[1]] = after[text[1]] + p
     return PaperRow(scheduler, verifier, (after[0], after[1]), parts.is_lossless, law.faults)
 
 

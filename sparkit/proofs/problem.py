@@ -78,7 +78,8 @@ def num_branches(V: int, gamma: int, requests: int, horizon: int) -> int:
     """An upper bound of the branches of a law: states times branches of a step."""
     verdicts = gamma * max(V - 1, 1) + V
     states = sum(V**n for n in range(1, horizon + 1)) ** requests
-    return states * int(V**gamma * verdicts) ** requests
+    branches: int = states * (V**gamma * verdicts) ** requests
+    return branches
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,9 @@ def product(laws: list[dict[tuple[int, ...], Number]]) -> dict[Outcome, Number]:
 
 def total_variation(p: dict[Any, Number], q: dict[Any, Number]) -> float:
     """Half the L1 distance of two laws on outcomes."""
-    return float(sum(abs(p.get(key, 0) - q.get(key, 0)) for key in p.keys() | q.keys())) / 2
+    keys: set[Any] = {*p, *q}
+    gaps: list[Any] = [abs(p.get(key, 0) - q.get(key, 0)) for key in keys]
+    return float(sum(gaps)) / 2
 
 
 class ProofClock:

@@ -11,7 +11,7 @@ False
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 from sparkit.engine import Parts
 from sparkit.proofs import neural
@@ -19,6 +19,7 @@ from sparkit.proofs.choice import Chosen, chosen
 from sparkit.proofs.examples import Example, Limits
 from sparkit.proofs.search import EXACT, Finding, Measured, search
 from sparkit.proofs.twins import TwinConfidence, TwinDrafter, TwinTarget
+from sparkit.protocols import Drafter
 from sparkit.recipe import Recipe
 from sparkit.sampling import SamplingParams
 
@@ -89,13 +90,18 @@ def prove(
 
     Raises:
         LookupError: for a name that no part has.
-        ValueError: for sizes that cannot be enumerated; `PartFault` names a part that raised.
+        ValueError: for sizes that cannot be enumerated; `PartError` names a part that raised.
     """
     parts = chosen(recipe)
     limits = _within(limits or Limits(), parts)
     finding = search(lambda example: twin_parts(parts, example), limits, num_examples, tell=tell)
     real = neural.examine(recipe, parts, limits, finding)
-    names = [parts.scheduler, parts.calibrator, parts.verifier, *([] if parts.confidence is None else [parts.confidence])]
+    names = [
+        parts.scheduler,
+        parts.calibrator,
+        parts.verifier,
+        *([] if parts.confidence is None else [parts.confidence]),
+    ]
     classes = ["TwinTarget", "TwinDrafter", *(["TwinConfidence"] if parts.confidence is None else [])]
     classes += [type(part).__name__ for part in names] + list(() if real is None else real.classes_run)
     return Verdict(recipe, parts.is_lossless, finding, real, tuple(dict.fromkeys(classes)))
@@ -118,7 +124,7 @@ def twin_parts(parts: Chosen, example: Example) -> Parts:
     tables = example.tables
     return Parts(
         TwinTarget(tables),
-        TwinDrafter(tables),
+        cast("Drafter", TwinDrafter(tables)),  # a literal field is narrower than the protocol's
         TwinConfidence(tables) if parts.confidence is None else parts.confidence,
         parts.calibrator,
         parts.scheduler,

@@ -66,7 +66,8 @@ def appendix_table(rows: list[PaperRow]) -> "Table":
 
 def matrix_table(verdicts: list[Any]) -> "Table":
     """One line a composition."""
-    columns = ("drafter", "head", "confidence", "calibrator", "scheduler", "verifier", "declared", "total variation", "")
+    kinds = ("drafter", "head", "confidence", "calibrator", "scheduler", "verifier")
+    columns = (*kinds, "declared", "total variation", "")
     table = _table(f"{len(verdicts)} compositions", *columns)
     for verdict in verdicts:
         recipe = verdict.recipe

@@ -1,7 +1,7 @@
 """Searches toy worlds for one in which a composition's law is not its target's, and makes that world small.
 
-    measure(example, build).total_variation     exact, by enumeration of the real engine
-    search(build, limits, num_examples)         the largest over a deterministic row of worlds
+measure(example, build).total_variation     exact, by enumeration of the real engine
+search(build, limits, num_examples)         the largest over a deterministic row of worlds
 """
 
 from collections.abc import Callable
@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 from sparkit.engine import Parts
 from sparkit.proofs.batching import explore_batched
+from sparkit.proofs.enumeration import Number
 from sparkit.proofs.examples import Example, Limits, examples, smaller
-from sparkit.proofs.problem import Law, Number, Outcome, Problem, product, total_variation
+from sparkit.proofs.problem import Law, Outcome, Problem, product, total_variation
 
 EXACT = 1e-12
 """A law this near to the target's is the target's: what is left is the rounding of float64."""

@@ -137,7 +137,8 @@ class TwinDrafter:
 
     def propose(self, anchors: Anchors, decisions: Decisions) -> Draft:
         """See `Drafter`; `hidden` carries the previous token, all that a confidence may see."""
-        previous, drawn, laws = [anchors.tokens], [], []
+        previous, laws = [anchors.tokens], list[Tensor]()
+        drawn: list[Tensor] = []
         for k in range(anchors.spans[0].count):
             laws.append(anchors.law(self._logits[k][previous[-1]], drawn))
             drawn.append(decisions.draw(laws[-1], Purpose.DRAFT, k + 1))

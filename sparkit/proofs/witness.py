@@ -1,7 +1,7 @@
 """Parts seen from outside: each call goes to the part itself; one that raises is named, with the input that did it.
 
 The prover hands the engine these wrappers. They change nothing but two things: the verifier's `source` becomes the one
-that enumerates, and an exception inside a part becomes a `PartFault`.
+that enumerates, and an exception inside a part becomes a `PartError`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,27 +13,27 @@ import torch
 from torch import Tensor
 
 from sparkit.capacity import Capacity
-from sparkit.decisions import Decisions
+from sparkit.decisions import Decisions, DecisionSource
 from sparkit.engine import Parts
 from sparkit.proofs.enumeration import COUPLED, Enumerated, Rows
 from sparkit.protocols import Anchors, Calibrator, Confidence, Drafter, Scheduler, Span, Verifier
 from sparkit.rounds import Draft, Limits, Plan, Rounds, Verdict
 
 
-class PartFault(ValueError):
+class PartError(ValueError):
     """A part raised; the message says which, in which method, and on what input."""
 
 
 @contextmanager
 def blaming(part: object, method: str, **given: object) -> Iterator[None]:
-    """Turns any exception inside into a `PartFault` of this part."""
+    """Turns any exception inside into a `PartError` of this part."""
     try:
         yield
-    except PartFault:
+    except PartError:
         raise
     except Exception as error:
         shown = ", ".join(f"{name}={spell(value)}" for name, value in given.items())
-        raise PartFault(
+        raise PartError(
             f"{type(part).__name__}.{method} raised {type(error).__name__}: {error}; its input: {shown}"
         ) from error
 
@@ -53,13 +53,14 @@ class WitnessedVerifier:
     """A verifier with another source of decisions."""
 
     def __init__(self, part: Verifier, source: Enumerated) -> None:
-        self.part, self.source = part, source
+        self.part, self.enumerated = part, source
+        self.source: DecisionSource = source
         self.lossless, self.schedule_invariant = part.lossless, part.schedule_invariant
 
     def verify(self, draft: Draft, plan: Plan, p_target: Tensor, decisions: Decisions) -> Verdict:
         """See `Verifier`."""
         if isinstance(decisions, Rows):
-            self.source.judging(decisions, draft, plan)
+            self.enumerated.judging(decisions, draft, plan)
         with blaming(self.part, "verify", draft=draft, plan=plan, p_target=p_target):
             return self.part.verify(draft, plan, p_target, decisions)
 

@@ -6,7 +6,8 @@ their memory is explicit they are functions, so the same question is put to them
 caches hold nothing but lengths; `sparkit.proofs.exploration` needs no such thing, and the two agree (tested).
 """
 
-from collections.abc import Callable, Hashable, Sequence as Row
+from collections.abc import Callable, Hashable
+from collections.abc import Sequence as Row
 from dataclasses import dataclass, fields, replace
 from typing import Any
 

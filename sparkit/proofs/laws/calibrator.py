@@ -141,7 +141,7 @@ def _verified_only(part: Calibrator, steps: list[Rounds], probe: Tensor, generat
     told = part.calibrate(probe, learned(part, steps))
     again = part.calibrate(probe, learned(part, [unverified_changed(rounds, generator) for rounds in steps]))
     if not torch.equal(told, again):
-        yield f"it answers {again.tolist()} instead of {told.tolist()} after rounds that differ only past verify_len + 1"
+        yield f"{again.tolist()} instead of {told.tolist()} after rounds that differ only past verify_len + 1"
 
 
 def _floors(part: Calibrator, memories: tuple[Any, ...]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from sparkit.proofs.laws.keeping import Report, hold
 from sparkit.protocols import Anchors, Drafter
 from sparkit.rounds import Draft
 
+
 @dataclass(frozen=True, slots=True)
 class Bench:
     """A drafter that has absorbed some contexts."""
@@ -137,4 +138,4 @@ def _traceless(prepared: Prepared) -> Iterator[str]:
     first, _ = propose(fresh.drafter, fresh.follow())
     second, _ = propose(worn.drafter, worn.follow())
     if (off := float((first.p_draft - second.p_draft).abs().max())) > 1e-12:
-        yield f"after a block of which nothing was kept, p_draft is {off:.3g} off that of a drafter that never drafted it"
+        yield f"after a block of which nothing was kept, p_draft is {off:.3g} off a fresh drafter's"

@@ -50,7 +50,9 @@ def _agree(part: SerialHead, tokens: Tensor, hidden: Tensor) -> Iterator[str]:
     for k, bias in enumerate(stepped(part, tokens, hidden)):
         if (bias is None) != (forced is None):
             yield f"position {k + 1}: one form has a bias and the other has none"
-        elif bias is not None and forced is not None and (worst := float((bias - forced[:, k]).abs().max())) > TOLERANCE:
+        elif (
+            bias is not None and forced is not None and (worst := float((bias - forced[:, k]).abs().max())) > TOLERANCE
+        ):
             yield f"position {k + 1}: the two forms differ by {worst:.3g}"
 
 

@@ -25,7 +25,6 @@ GRID = (0.0, 0.5, 0.9, 1.0)
 CURVES = (
     (1.0, 0.5, 0.45, 0.44, 0.43, 0.42),
     (1.0, 1.0, 0.6, 0.6, 0.55, 0.5),
-    (1.0, 0.9, 0.3, 0.3, 0.3, 0.3),
     (1.0, 0.65, 0.5, 0.45, 0.42, 0.4),
 )
 
@@ -103,7 +102,7 @@ def _budget(part: Scheduler, starts: tuple[Any, ...]) -> Iterator[str]:
 
 
 def _non_anticipation(part: Scheduler, starts: tuple[Any, ...]) -> Iterator[str]:
-    for (R, gamma), rates in itertools.product(((1, 2), (1, 3), (2, 2)), CURVES):
+    for (R, gamma), rates in itertools.product(((1, 3), (2, 2)), CURVES):
         grid = torch.tensor(list(itertools.product(GRID, repeat=R * gamma)), dtype=torch.float64).view(-1, R, gamma)
         for memory, budget in itertools.product(starts, (None, R + 1) if rates is CURVES[0] else (None,)):
             limits, capacity = limits_of(R, gamma, budget=budget), from_rates(rates)
@@ -145,7 +144,10 @@ def _order(part: Scheduler, starts: tuple[Any, ...]) -> Iterator[str]:
     for _ in range(30):
         R, gamma = rng.randint(2, 4), rng.randint(1, 3)
         confidence = torch.tensor([[rng.uniform(0.05, 0.999) for _ in range(gamma)] for _ in range(R)]).double()
-        capacity, limits = from_rates([rng.choice((0.3, 0.6, 1.0)) for _ in range(R * (1 + gamma))]), limits_of(R, gamma)
+        capacity, limits = (
+            from_rates([rng.choice((0.3, 0.6, 1.0)) for _ in range(R * (1 + gamma))]),
+            limits_of(R, gamma),
+        )
         order = torch.tensor(rng.sample(range(R), R))
         for memory in starts:
             plan = torch.tensor(plan_of(part, confidence, capacity, limits, memory))
@@ -183,6 +185,6 @@ def _purity(part: Scheduler, starts: tuple[Any, ...]) -> Iterator[str]:
 def _drafts(part: Scheduler, starts: tuple[Any, ...]) -> Iterator[str]:
     for _, capacity, limits in _worlds(10):
         for memory in starts:
-            answer = part.drafts(memory, limits, capacity)
+            answer: object = part.drafts(memory, limits, capacity)  # of anybody's scheduler: perhaps no bool
             if not isinstance(answer, bool):
                 yield f"drafts returned {answer!r}"

@@ -108,7 +108,7 @@ def _draft(tree: Tree, rows: Rows) -> tuple[Draft, Prefix]:
 
 
 def total_variation_of(part: Verifier, tree: Tree, rng: random.Random | None = None) -> float:
-    """Of the first gamma + 1 tokens, the target going on behind the committed ones (which the round's noise ends at)."""
+    """Of the first gamma + 1 tokens, the target going on behind the committed ones."""
     found: dict[Prefix, float] = {}
     for text, p, _ in outcomes(part, tree, rng):
         found[text] = found.get(text, 0.0) + p
