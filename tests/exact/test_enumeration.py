@@ -8,15 +8,15 @@ import torch
 from sparkit.decisions import Purpose
 from sparkit.proofs.batching import explore_batched
 from sparkit.proofs.enumeration import COUPLED, Enumerated
+from sparkit.proofs.examples import Example, paper
 from sparkit.proofs.exploration import explore
 from sparkit.proofs.laws.scheduler import check_scheduler
 from sparkit.proofs.paper import paper_row, thetas
 from sparkit.proofs.problem import Problem, total_variation
 from sparkit.proofs.rational import explore_rational
 from sparkit.proofs.search import EXACT, measure, plain_law
-from sparkit.proofs.examples import Example, paper
 from sparkit.proofs.twins import Tables
-from sparkit.proofs.witness import PartFault
+from sparkit.proofs.witness import PartError
 from sparkit.protocols import SCHEDULERS
 from tests.exact.worlds import AlwaysAll, CrossLooking, composition, paper_problem, skewed
 
@@ -67,7 +67,7 @@ def test_merging_changes_nothing(scheduler: str, verifier: str) -> None:
 @pytest.mark.parametrize(("scheduler", "verifier"), THREE)
 @pytest.mark.parametrize("requests", [1, 2])
 def test_worlds_side_by_side_have_the_law_of_worlds_alone(scheduler: str, verifier: str, requests: int) -> None:
-    """Kills: a wrapper that mixes worlds, loses a memory, or miscounts a step; the engine one branch at a time judges."""
+    """Kills: a wrapper that mixes worlds, loses a memory, or miscounts a step."""
     problem = paper_problem(horizon=1, spare=1, requests=requests, scheduler=scheduler, verifier=verifier)
     batched, alone = explore_batched(problem), explore(problem)
     assert total_variation(batched.probability, alone.probability) < 1e-15
@@ -172,7 +172,7 @@ class Raising(AlwaysAll):
 @pytest.mark.parametrize("run", [explore, explore_batched])
 def test_a_part_that_raises_is_named_with_its_input(run) -> None:
     """Kills: a traceback from inside the engine for a third party's mistake."""
-    with pytest.raises(PartFault, match=r"Raising.plan raised ZeroDivisionError.*survival=\[\["):
+    with pytest.raises(PartError, match=r"Raising.plan raised ZeroDivisionError.*survival=\[\["):
         run(paper_problem(scheduler=Raising()))
 
 

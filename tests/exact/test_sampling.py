@@ -87,7 +87,12 @@ def test_rows_with_different_params_are_shaped_one_by_one() -> None:
 def test_precision_is_promoted_and_never_demoted(dtype: torch.dtype, kept: torch.dtype) -> None:
     """Kills: a float32 in the middle of a float64 path; bf16 arithmetic in a law."""
     logits = torch.tensor([[0.0, 1.0]], dtype=dtype)
-    for params in (SamplingParams(), SamplingParams(temperature=0.0), SamplingParams(top_p=0.5), SamplingParams(top_k=1)):
+    for params in (
+        SamplingParams(),
+        SamplingParams(temperature=0.0),
+        SamplingParams(top_p=0.5),
+        SamplingParams(top_k=1),
+    ):
         assert probs(logits, params).dtype == kept
     assert residual(probs(logits, SamplingParams()), probs(-logits, SamplingParams())).dtype == kept
 

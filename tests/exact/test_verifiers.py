@@ -89,7 +89,7 @@ def test_one_gumbel_draw_follows_its_law() -> None:
 
 
 def test_every_prefix_can_be_the_cut() -> None:
-    """Kills: trees whose stopping rule never stops inside the block (the law above would be tried at full length only)."""
+    """Kills: trees whose stopping rule never stops inside the block."""
     rng = random.Random(1)
     lengths = set()
     for _ in range(12):

@@ -1,4 +1,4 @@
-"""The tiers of compositions, run without type checks (`python -m tests.exact.tiers a|b|c|full`): one JSON line a composition.
+"""The tiers of compositions, without type checks (`python -m tests.exact.tiers a|b|c|full`): one JSON line each.
 
 A: real modules, R = 1, V = 2, gamma 2, horizon 2: every drafter and head x scheduler x verifier, the other parts at
 their defaults, and a pairwise covering array of all kinds.
@@ -28,7 +28,7 @@ from sparkit.proofs.enumeration import Path
 from sparkit.proofs.examples import Example, Limits
 from sparkit.proofs.exploration import explore
 from sparkit.proofs.matrix import confidences, covering, drafters
-from sparkit.proofs.problem import Problem, product, total_variation
+from sparkit.proofs.problem import product, total_variation
 from sparkit.proofs.prove import twin_parts
 from sparkit.proofs.search import measure, plain_law
 from sparkit.proofs.twins import Tables
@@ -73,7 +73,8 @@ def pair() -> Example:
 
 
 def name_of(row: dict[str, Any]) -> str:
-    return " ".join(f"{key}={'-'.join(str(v) for v in value) if isinstance(value, tuple) else value}" for key, value in row.items())
+    flat = {key: "-".join(map(str, value)) if isinstance(value, tuple) else value for key, value in row.items()}
+    return " ".join(f"{key}={value}" for key, value in flat.items())
 
 
 def tier_a() -> Iterator[Line]:
@@ -122,7 +123,8 @@ def tier_b(*, full: bool = False) -> Iterator[Line]:
         "verifier": VERIFIERS.names(),
     }
     rows = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
-    for row, (size, example) in itertools.product(rows if full else covering(axes), (("wide", wide()), ("pair", pair()))):
+    worlds = (("wide", wide()), ("pair", pair()))
+    for row, (size, example) in itertools.product(rows if full else covering(axes), worlds):
         if row["verifier"] == "coupled" and example.tables.vocab_size > 2:
             continue  # path by path: tests/exact/test_verifiers.py
         begun = time.process_time()
@@ -197,7 +199,14 @@ def _remembering(name: str, parts: Chosen, example: Example) -> Line:
     law = explore_batched(problem, watch=seen)
     off = total_variation(law.probability, plain_law(problem))
     return Line(
-        name, parts.is_lossless, off, law.faults, law.num_paths, time.process_time() - begun, seen.changed, seen.undrafted
+        name,
+        parts.is_lossless,
+        off,
+        law.faults,
+        law.num_paths,
+        time.process_time() - begun,
+        seen.changed,
+        seen.undrafted,
     )
 
 

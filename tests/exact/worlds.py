@@ -15,7 +15,11 @@ from sparkit.rounds import Plan
 
 
 def composition(
-    example: Example, scheduler: Any = "greedy", verifier: Any = "rejection", calibrator: Any = "identity", **others: Any
+    example: Example,
+    scheduler: Any = "greedy",
+    verifier: Any = "rejection",
+    calibrator: Any = "identity",
+    **others: Any,
 ) -> Parts:
     """Parts of a toy world by name or as objects."""
     tables = example.tables

@@ -9,8 +9,14 @@ import torch
 from sparkit.decisions import AddressedSource, Purpose
 from sparkit.proofs import neural
 from sparkit.proofs.checking import check
-from sparkit.proofs.laws import check_calibrator, check_confidence, check_drafter, check_head, check_scheduler
-from sparkit.proofs.laws import check_verifier
+from sparkit.proofs.laws import (
+    check_calibrator,
+    check_confidence,
+    check_drafter,
+    check_head,
+    check_scheduler,
+    check_verifier,
+)
 from sparkit.proofs.laws.calibrator import learned, random_rounds
 from sparkit.proofs.laws.drafter import Bench
 from sparkit.protocols import CALIBRATORS, CONFIDENCES, DRAFTERS, HEADS, SCHEDULERS, VERIFIERS

@@ -169,7 +169,7 @@ def test_noise_by_position_alone_is_killed_under_delayed() -> None:
     the admit limit was computed from: 0.70 / 0.30 comes out as 0.85 / 0.15 at the third token after the anchor."""
     world = remembering_world()
     parts = composition(world, "delayed:cold_confidence=0.0,undrafted_probe_every=1")
-    healthy, off = law_of(parts, world=world)
+    _, off = law_of(parts, world=world)
     assert off < EXACT
     law, off = law_of(parts, Enumerated(POSITION_ONLY), world)
     third = sum(float(p) for (text,), p in law.probability.items() if text[3] == 0)
