@@ -65,9 +65,9 @@ class Trainee(nn.Module):
 
 def target_logits(target: TransformerTarget, batch: Batch) -> Float[Tensor, "A gamma V"]:
     """The frozen target's logits of every label: of the row before it."""
+    rows = batch.blocks.labels - 1
     with torch.no_grad():
-        logits: Tensor = target.model.logits(batch.last[batch.blocks.labels - 1])
-    return logits
+        return target.model.logits(batch.last[rows.flatten()]).unflatten(0, rows.shape)
 
 
 def measure(trainee: Trainee, target: TransformerTarget, batch: Batch) -> BlockLoss:
