@@ -117,7 +117,9 @@ def _write_trace(path: Path, run: Run) -> None:
 
 def show(done: Done, out: Console, num_texts: int) -> None:
     """The comparison, and some texts with their tokens told apart."""
-    out.print(table(done.document["runs"]))
+    for each in tables(done.document["runs"]):
+        out.print(each)
+    out.print("[dim]tau: tokens a round, bonus included; plain: the same target without drafts, same process[/]")
     slow = [row for row in done.document["runs"] if row["speedup"] is not None and row["speedup"] < 1]
     for row in slow:
         out.print(f"[yellow]{name(row)} on {row['domain']} is slower than plain decoding ({row['speedup']:.2f} x)[/]")
@@ -141,31 +143,26 @@ def name(row: dict[str, Any]) -> str:
     return f"{recipe['drafter']}{head} {recipe['scheduler']}{verifier}"
 
 
+def tables(rows: Sequence[dict[str, Any]]) -> list[Table]:
+    """One table a run, a line a domain; plain decoding stands beside every line."""
+    firsts = [i for i, row in enumerate(rows) if i == 0 or rows[i - 1]["domain"] == comparison.MACRO]
+    return [table(rows[i:j]) for i, j in zip(firsts, [*firsts[1:], len(rows)], strict=True)]
+
+
 def table(rows: Sequence[dict[str, Any]]) -> Table:
-    """One line a run and domain; plain decoding stands beside every run."""
-    out = Table(title="beside plain decoding of the same target; rates at a position: rounds that verified it")
-    for heading in (
-        "run",
-        "domain",
-        "batch",
-        "tau",
-        "95%",
-        "verified",
-        "ms/token",
-        "plain",
-        "speedup",
-        "overhead",
-        "ECE",
-    ):
-        out.add_column(heading, justify="left" if heading in ("run", "domain") else "right", no_wrap=heading != "run")
+    """The lines of one run."""
+    title = f"{name(rows[0])}, batch {rows[0]['batch']}"
+    out = Table(title=title, title_justify="left", title_style="bold")
+    for heading in ("domain", "tau", "95%", "verified", "ms/token", "plain", "speedup", "overhead", "ECE"):
+        out.add_column(heading, justify="left" if heading == "domain" else "right", no_wrap=True)
     for row in rows:
         speed = row["speedup"]
-        style = "red" if speed is not None and speed < 1 else "green" if speed is not None else ""
+        style = "red" if speed is not None and speed < 1 else "green"
         out.add_row(
-            name(row), row["domain"], str(row["batch"]), _number(row["tau"]), _interval(row["tau_interval"]),
-            _number(row["mean_verify_len"]), _milli(row["seconds_per_token"]), _milli(row["plain_seconds_per_token"]),
+            row["domain"], _number(row["tau"]), _interval(row["tau_interval"]), _number(row["mean_verify_len"]),
+            _milli(row["seconds_per_token"]), _milli(row["plain_seconds_per_token"]),
             f"[{style}]{speed:.2f} x[/]" if speed is not None else "-", _share(row), _percent(row["ece"]),
-            end_section=row["domain"] == comparison.MACRO,
+            style="bold" if row["domain"] == comparison.MACRO else "",
         )  # fmt: skip
     return out
 
