@@ -20,7 +20,7 @@ class Standing:
     tokens_per_second: float
     tau: float
     is_finished: bool
-    place: int | None  # 1 for the shortest clock among those finished
+    place: int | None  # 1 for the most tokens a second among those finished: texts may stop at different lengths
     speedup: float  # tokens a second over plain decoding's; nan before plain has run
 
     @property
@@ -31,7 +31,7 @@ class Standing:
 
 def standings(lanes: Sequence[tuple[str, Run]], limit: int) -> list[Standing]:
     """Every lane, in the order of the grid."""
-    finished = sorted((run.engine_seconds, name) for name, run in lanes if run.is_over)
+    finished = sorted((-run.tokens_per_second, name) for name, run in lanes if run.is_over)
     places = {name: place for place, (_, name) in enumerate(finished, start=1)}
     plain = next((run.tokens_per_second for name, run in lanes if name == "plain"), nan)
     return [

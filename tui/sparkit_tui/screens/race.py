@@ -45,7 +45,7 @@ class RaceScreen(Page):
         ("tokens/s", "tokens of this lane over its own clock."),
         ("speedup", "this lane's tokens/s over plain decoding's."),
         ("tau", "tokens committed per round, bonus included; plain decoding has 1."),
-        ("place", "by clock among the lanes that have finished: all run to the same number of tokens, or to a stop."),
+        ("place", "by tokens/s among the lanes that have finished: texts may stop at different lengths."),
         (
             "texts",
             "texts may differ between lanes (each draws its own tokens from the same law); with T 0 they are equal.",

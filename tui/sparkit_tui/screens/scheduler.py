@@ -79,7 +79,11 @@ def _rounds(session: Session, round_: Round | None) -> Sequence[Round]:
     run = session.run()
     if run is None or round_ is None:
         return ()
-    step = run.step_of(round_)
+    if session.selection.pinned is None:  # the newest step that drafted: an undrafted one has no pool
+        drafted = (s for s in reversed(run.steps) if any(r.kind == "drafted" for r in s.rounds))
+        step = next(drafted, None)
+    else:
+        step = run.step_of(round_)
     return step.rounds if step is not None else ()
 
 
