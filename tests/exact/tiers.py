@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from sparkit.engine import Memories, Parts
+from sparkit.labels import Records
 from sparkit.pace import Pace, Sums
 from sparkit.proofs import neural
 from sparkit.proofs.batching import explore_batched
@@ -163,6 +164,35 @@ class Warm:
         return self.inner.observe_undrafted(memory, num_tokens, num_requests, seconds)
 
 
+class Doubting:
+    """An online calibrator with 29 rounds behind it that were accepted less often than they promised.
+
+    The next verified round is the thirtieth, so the first fit happens inside the proof, and moves what follows.
+    """
+
+    lossless, batch_independent = True, False
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def start(self) -> Any:
+        num = 29
+        logits = torch.full((num, 2), 1.4, dtype=torch.float64)
+        accepted = torch.tensor([2 if i % 4 == 0 else 0 for i in range(num)])
+        known = torch.tensor([[0.3, 0.3]], dtype=torch.float64).expand(num, -1)
+        records = Records(logits, accepted, torch.full((num,), 2), known)
+        return replace(self.inner.start(), records=records)
+
+    def calibrate(self, logits: Any, memory: Any) -> Any:
+        return self.inner.calibrate(logits, memory)
+
+    def floor(self, memory: Any, anchors: Any, decisions: Any) -> Any:
+        return self.inner.floor(memory, anchors, decisions)
+
+    def observe(self, memory: Any, rounds: Any) -> Any:
+        return self.inner.observe(memory, rounds)
+
+
 def long(gamma: int, horizon: int) -> Example:
     """R = 1, V = 2 over several rounds; confidences that say much about the token before."""
     target = ((F(7, 10), F(3, 10)), (F(2, 5), F(3, 5)))
@@ -177,13 +207,15 @@ MEMORIES = (
     ("foresight:prior_rounds=0.5,undrafted_probe_every=2", "identity", 2, 5),
     ("delayed:undrafted_probe_every=2", "identity", 4, 4),
     ("foresight:prior_rounds=0.5,undrafted_probe_every=2", "identity", 4, 4),
-    ("greedy:undrafted_probe_every=2", "online:refit_every=1,probe_every=2", 2, 2),
+    ("threshold:value=0.7", "online:refit_every=1,probe_every=2", 2, 3),
 )
 
 
 def tier_c() -> Iterator[Line]:
     for (scheduler, calibrator, gamma, horizon), verifier in itertools.product(MEMORIES, ("rejection", "block")):
         parts = chosen(Recipe(drafter="table", scheduler=scheduler, calibrator=calibrator, verifier=verifier))
+        if calibrator.startswith("online"):
+            parts = replace(parts, calibrator=Doubting(parts.calibrator))
         yield _remembering(f"{scheduler} {calibrator} {verifier} gamma={gamma}", parts, long(gamma, horizon))
     for scheduler in ("greedy", "delayed", "foresight"):
         parts = chosen(Recipe(drafter="table", scheduler=f"{scheduler}:undrafted_probe_every=2"))
