@@ -21,6 +21,7 @@ async def stage(
     """The app with a fake laboratory; without a source nothing moves but what the test feeds."""
     app = SparkitApp(source or StillSource(), FakeLab(), **options)
     app.animation_level = "none"
+    app.NOTIFICATION_TIMEOUT = 600  # no clock decides what a test sees
     app.folder = folder or Path()
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
@@ -32,6 +33,11 @@ async def feed(app: SparkitApp, pilot: Pilot, items: Sequence[Item], channel: st
     app.session.apply(channel, items)
     app.paint()
     await pilot.pause()
+
+
+def flat(app: SparkitApp) -> str:
+    """The screen's words on one line, frames left out."""
+    return " ".join(app.screen_text().replace("│", " ").replace("▌", " ").replace("▐", " ").split())
 
 
 async def until(pilot: Pilot, condition: Callable[[], object], seconds: float = 20.0) -> None:

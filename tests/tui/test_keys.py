@@ -105,6 +105,7 @@ async def test_explain_and_source() -> None:
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.page)
         await pilot.press("5")
+        await until(pilot, lambda: app.page.mode == "serving")
         await pilot.press("c")
         await until(pilot, lambda: "no source for capacity" in app.screen_text())
 

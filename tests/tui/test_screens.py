@@ -69,7 +69,7 @@ def test_screens_explain_themselves(page: type[Page]) -> None:
     assert len(page.explained) >= 5
     assert len(page.idea) <= 78
     assert page.kind
-    assert all(sentence.endswith(".") and len(sentence) <= 118 for _, sentence in page.explained)
+    assert all(sentence[-1] in ".?" and len(sentence) <= 118 for _, sentence in page.explained)
 
 
 async def test_wide_blocks_scroll() -> None:
