@@ -23,7 +23,7 @@ async def stage(
     app.animation_level = "none"
     app.NOTIFICATION_TIMEOUT = 600  # no clock decides what a test sees
     app.folder = folder or Path()
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=size, notifications=True) as pilot:
         await pilot.pause()
         yield app, pilot
 

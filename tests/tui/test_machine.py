@@ -26,7 +26,7 @@ ACTION = strategies.one_of(
 
 async def play(actions: list[tuple[str, object]]) -> None:
     """One run of the app; every action is taken before the next comes."""
-    async with stage(SyntheticSource(gamma=9), speed=float("inf"), is_paused=True) as (app, pilot):
+    async with stage(SyntheticSource(gamma=9, limit=40), is_paused=True) as (app, pilot):
         generators: dict[int, Synthetic] = {}
         for kind, value in actions:
             if kind == "key":
