@@ -85,7 +85,7 @@ def _attend(
     num, slots, size = q.shape[0], q.shape[1], concealed.shape[2]
     queries = rearrange(q * q.shape[3] ** -0.5, "A s (kv g) e -> kv A (s g) e", kv=own[0].shape[2])
     far = queries.flatten(1, 2) @ rearrange(context[0], "L kv e -> kv e L")
-    far = far.view(len(far), num, -1, size).masked_fill(concealed, -torch.inf)
+    far = far.view(len(far), num, queries.shape[2], size).masked_fill(concealed, -torch.inf)
     near = queries @ rearrange(own[0], "A t kv e -> kv A e t")
     weights = torch.cat((far, near), dim=-1).softmax(dim=-1)
     seen = weights[..., :size].flatten(1, 2) @ rearrange(context[1], "L kv e -> kv L e")

@@ -111,7 +111,7 @@ def material(preset: Preset, folder: Path, world: World, num_anchors: int | None
     """What a drafter's batches are drawn from; every rank draws its own share."""
     return Material(
         Responses.load(folder),
-        Features(folder),
+        Features.load(folder),
         preset.taps,
         preset.drafter_tokens_per_step // world.size,
         (preset.num_anchors if num_anchors is None else num_anchors) // world.size,

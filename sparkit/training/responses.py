@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -62,18 +63,27 @@ class Responses:
         """
         path = folder / TOKENS
         if not path.exists():
-            raise FileNotFoundError(f"no responses in {folder}: run `sparkit data generate --out {folder}` first")
+            raise FileNotFoundError(f"no responses in {folder}: run `sparkit data generate` first")
         return cls(**load_file(path))
 
 
 class Features:
-    """The feature rows of a folder, read where they are needed."""
+    """Feature rows, one a token, read where they are needed."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, rows: NDArray[np.floating]) -> None:
+        self.rows = rows
+
+    @classmethod
+    def load(cls, folder: Path) -> "Features":
+        """The rows of a folder, memory-mapped.
+
+        Raises:
+            FileNotFoundError: without them, saying how to make them.
+        """
         path = folder / FEATURES
         if not path.exists():
-            raise FileNotFoundError(f"no {FEATURES} in {folder}: run `sparkit data generate --out {folder}` first")
-        self.rows = np.load(path, mmap_mode="r")
+            raise FileNotFoundError(f"no {FEATURES} in {folder}: run `sparkit data generate` first")
+        return cls(np.load(path, mmap_mode="r"))
 
     def __getitem__(self, rows: slice) -> Float[Tensor, "L width"]:
         """A copy in float32."""

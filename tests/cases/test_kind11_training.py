@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -17,7 +18,7 @@ from sparkit.training.drafter import measure as measure_blocks
 from sparkit.training.drafter import objective as drafter_objective
 from sparkit.training.loop import Objective, Optimisation, Training
 from sparkit.training.quality import measure
-from sparkit.training.responses import Responses
+from sparkit.training.responses import Features, Responses
 from sparkit.training.target import initialise, objective
 from tests.parts import tiny_target
 from tests.training import OPTIONS, batch_of, trainee_of
@@ -167,16 +168,6 @@ def test_b30_an_anchor_without_context():
     assert torch.isfinite(measure_blocks(trainee, target, batch).total)
 
 
-class Rows:
-    """Features in memory."""
-
-    def __init__(self, rows: torch.Tensor) -> None:
-        self.rows = rows
-
-    def __getitem__(self, rows: slice) -> torch.Tensor:
-        return self.rows[rows]
-
-
 @pytest.mark.parametrize("prompt_lengths", [[6, 1], [5, 1]])
 def test_b32_no_anchor_anywhere(prompt_lengths: list[int]):
     """No supervised pair, a document of length 1: loss exactly 0, no gradient, no nan, no exception."""
@@ -185,7 +176,7 @@ def test_b32_no_anchor_anywhere(prompt_lengths: list[int]):
     width = len(trainee.drafter.config.feature_layers) + 1
     responses = Responses(torch.arange(7), torch.tensor([6, 1]), torch.tensor(prompt_lengths), torch.tensor([0, 0]))
     taps = (*trainee.drafter.config.feature_layers, 3)
-    material = Material(responses, Rows(torch.zeros(7, width * 16)), taps, 7, 8, 4, 0)  # type: ignore[arg-type]
+    material = Material(responses, Features(np.zeros((7, width * 16), np.float16)), taps, 7, 8, 4, 0)
     training = Training(trainee, Optimisation(peak_rate=1e-2, steps=1))
     shown = training.update(drafter_objective(trainee, target, material))
     assert shown["loss"] == 0.0
@@ -216,7 +207,7 @@ def test_anchors_are_shared_by_domain_and_repeat_by_step():
         torch.tensor([2, 2, 2, 2]),
         torch.tensor([0, 0, 1, 1]),
     )
-    material = Material(responses, Rows(torch.zeros(56, 32)), (0, 3), 40, 10, 3, 5)  # type: ignore[arg-type]
+    material = Material(responses, Features(np.zeros((56, 32), np.float16)), (0, 3), 40, 10, 3, 5)
     first, again, other = (material.batch(step, (0,)) for step in (3, 3, 4))
     assert first is not None
     assert again is not None
