@@ -105,6 +105,16 @@ def test_gradients_reach_every_weight(variant: str):
         assert 0 < float(p.grad.abs().max()) < float("inf"), name
 
 
+def test_a_block_without_context_sees_itself():
+    """A document whose only anchor is its first token: no keys before it. Catches a reshape that must guess a size."""
+    drafter, target = made("dspark markov")
+    tokens = random_tokens(6, seed=1)
+    out = drafter.forward_blocks(features_of(target, tokens), tokens, [6], torch.tensor([0]))
+    drafter.forget(0)
+    told = tokens[1 : 1 + GAMMA]
+    assert (proposal(drafter, tokens[:1], 0, told).hidden - out.hidden).abs().max() < 1e-10
+
+
 def test_anchors_must_be_possible():
     drafter, target = made("eagle3")
     tokens = random_tokens(6, seed=1)
