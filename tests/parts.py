@@ -31,7 +31,9 @@ def tiny_target(
 ) -> TransformerTarget:
     """A seeded transformer whose laws are neither flat nor certain."""
     config = TransformerConfig(vocab_size, 16, 24, num_layers, 4, 2, max_positions=max_positions, qk_norm=qk_norm)
-    model = Transformer(config).double()
+    with torch.random.fork_rng():  # torch's own initial weights come from its global generator
+        torch.manual_seed(seed)
+        model = Transformer(config).double()
     shake(model, seed, 0.3)
     return TransformerTarget(model.to(dtype), taps=taps)
 

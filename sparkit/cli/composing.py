@@ -126,8 +126,8 @@ def show(done: Done, out: Console, num_texts: int) -> None:
     if not done.document["is_complete"]:
         out.print("[yellow]interrupted: the numbers are those of what was decoded until then[/]")
     lossy = {name(row) for row in done.document["runs"] if not row["lossless"]}
-    for each in sorted(lossy):
-        out.print(f"[bold red]{each} is declared LOSSY: its output is not the target's[/]")
+    for run_name in sorted(lossy):
+        out.print(f"[bold red]{run_name} is declared LOSSY: its output is not the target's[/]")
     for text in [t for t in done.document["texts"] if t["run"] == 0][:num_texts]:
         out.print()
         out.print(coloured(text))

@@ -66,7 +66,8 @@ class _Slots:
     def empty(cls, num: int) -> "_Slots":
         whole = [torch.zeros(num, dtype=torch.int64) for _ in range(8)]
         times = [torch.zeros(num, dtype=torch.float64) for _ in range(2)]
-        return cls(*whole[:7], *times, whole[7] - 1)
+        columns: list[Tensor] = [*whole[:7], *times, whole[7] - 1]
+        return cls(*columns)  # type: ignore[call-arg]  # mypy cannot count a list
 
     def fill(self, slots: Tensor, found: Choices, prompt: int, arrived: Tensor, order: int) -> None:
         """Puts new requests into free slots."""
@@ -143,7 +144,7 @@ class _Run:
             return 0
         if len(free) == self.load.num_slots and self.arrivals[0] > self.clock:
             self.clock = self.arrivals[0]  # nothing to do until somebody comes
-        here = []
+        here: list[float] = []
         while len(here) < len(free) and self.arrivals and self.arrivals[0] <= self.clock:
             here.append(self.arrivals.popleft())
         if here:

@@ -67,7 +67,8 @@ def target_logits(target: TransformerTarget, batch: Batch) -> Float[Tensor, "A g
     """The frozen target's logits of every label: of the row before it."""
     rows = batch.blocks.labels - 1
     with torch.no_grad():
-        return target.model.logits(batch.last[rows.flatten()]).unflatten(0, rows.shape)
+        logits: Tensor = target.model.logits(batch.last[rows.flatten()]).unflatten(0, rows.shape)
+    return logits
 
 
 def measure(trainee: Trainee, target: TransformerTarget, batch: Batch) -> BlockLoss:

@@ -115,7 +115,7 @@ def test_compose_tells_origins_apart(sparkit_cli: Callable[..., CompletedProcess
         (("--scheduler", "gredy"), "did you mean greedy"),
         (("--gamma", "0"), "expected 1 or more"),
         (("--gamma", "-3"), "expected 1 or more"),
-        (("--gamma", "9"), "at most 7"),
+        (("--gamma", "9"), "trained for 1..7"),
         (("--prompt", "  "), "empty"),
         (("--prompt", "word " * 3000), "context"),
         (("--temperature", "-1"), "temperature"),

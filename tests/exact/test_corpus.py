@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkit.training.corpus import DOMAINS, SPECIAL_TOKENS, documents, load_tokenizer, render, token_stream
+from sparkit.training.corpus import DOMAINS, SPECIAL_TOKENS, documents, load_tokenizer, math, render, token_stream
 from sparkit.training.corpus.code import cut, repetition
 from sparkit.training.corpus.documents import CHAT_TEMPLATE, Document, split_of
 from sparkit.training.corpus.math import draw_problem
 from sparkit.training.corpus.phrases import expand
 from sparkit.training.corpus.tokenizer import BUNDLED, train_tokenizer
+from sparkit.training.corpus.topics import TOPICS
 
 _EQUATION = re.compile(r"(\d+) ([-+*/]) (\d+) = (\d+)")
 _RESULT = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__, "/": int.__floordiv__}
@@ -24,7 +25,7 @@ _RESULT = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__, "/": int.__floo
 @pytest.mark.parametrize("split", ["train", "heldout"])
 def test_every_equation_holds_and_the_last_result_is_the_answer(split: str) -> None:
     """Mutation: swapping the operands of `give`, or answering with the number before the question."""
-    for document in documents("math", split, 500, seed=1):
+    for document in documents("math", split, 150, seed=1):
         equations = _EQUATION.findall(document.response)
         assert equations
         assert all(_RESULT[sign](int(a), int(b)) == int(c) for a, sign, b, c in equations), document.response
@@ -41,11 +42,36 @@ def test_a_step_starts_from_the_number_the_last_one_made() -> None:
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_no_heldout_prompt_stands_in_training(domain: str) -> None:
-    """Mutation: `split_of` that ignores its key, or code that keeps a prompt common to two modules."""
-    trained = {document.prompt for document in documents(domain, "train", 3000, seed=0)}
-    held = {document.prompt for document in documents(domain, "heldout", 200, seed=0)}
+    """Mutation: code that keeps a prompt common to two modules, or takes both splits from one pool."""
+    trained = {document.prompt for document in documents(domain, "train", 1200, seed=0)}
+    held = {document.prompt for document in documents(domain, "heldout", 120, seed=0)}
     assert held
     assert trained.isdisjoint(held)
+
+
+@pytest.mark.parametrize("split", ["train", "heldout"])
+def test_a_problem_is_on_the_side_of_its_events_and_numbers(split: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mutation: `documents` of math that does not ask for the split of the key."""
+    keys: list[str] = []
+    monkeypatch.setattr(math, "write", lambda problem, rng: keys.append(problem.key))
+    documents("math", split, 100, seed=0)
+    assert len(keys) == 100
+    assert {split_of(key) for key in keys} == {split}
+
+
+def test_no_heldout_wish_is_asked_in_training() -> None:
+    """Mutation: `documents` of chat that does not ask for the split of the scenario."""
+    side = {
+        goal.format(one=one, two=two): split_of("|".join((topic.name, goal, one, two)))
+        for topic in TOPICS
+        for goal in topic.goals
+        for one in topic.one
+        for two in topic.two
+    }
+    for split in ("train", "heldout"):
+        for document in documents("chat", split, 100, seed=0):
+            wish = max((wish for wish in side if wish in document.prompt), key=len)  # a wish may hold a shorter one
+            assert side[wish] == split
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
@@ -154,4 +180,4 @@ def test_the_prompts_file_is_held_out_and_of_the_right_length() -> None:
         prompts = [row["prompt"] for row in rows if row["domain"] == domain]
         assert len(set(prompts)) == 96
         assert all(20 <= len(tokenizer.encode(prompt).ids) <= 90 for prompt in prompts)
-        assert {d.prompt for d in documents(domain, "train", 3000, seed=0)}.isdisjoint(prompts)
+        assert {d.prompt for d in documents(domain, "train", 1200, seed=0)}.isdisjoint(prompts)
