@@ -67,7 +67,7 @@ class _Slots:
         whole = [torch.zeros(num, dtype=torch.int64) for _ in range(8)]
         times = [torch.zeros(num, dtype=torch.float64) for _ in range(2)]
         columns: list[Tensor] = [*whole[:7], *times, whole[7] - 1]
-        return cls(*columns)  # type: ignore[call-arg]  # mypy cannot count a list
+        return cls(*columns)
 
     def fill(self, slots: Tensor, found: Choices, prompt: int, arrived: Tensor, order: int) -> None:
         """Puts new requests into free slots."""
