@@ -55,7 +55,7 @@ class Expected:
         edges, table = [], []
         for domain in range(len(blocks.domains)):
             rows = blocks.domain == domain
-            first = blocks.logits[rows, 0].double()
+            first = blocks.logits[rows, 0].double().contiguous()
             edge = first.quantile(quantiles) if len(first) else torch.zeros(NUM_CLASSES - 1, dtype=torch.float64)
             classes = torch.searchsorted(edge, first, right=True)
             count = torch.bincount(classes, minlength=NUM_CLASSES)[:, None]
@@ -67,7 +67,9 @@ class Expected:
 
     def of_rows(self, domain: Int[Tensor, " R"], first: Float[Tensor, " R"]) -> Float[Tensor, "R gamma"]:
         """Expected survivals of some requests."""
-        classes = torch.searchsorted(self.edges[domain], first.double()[:, None], right=True)[:, 0]
+        classes = torch.searchsorted(self.edges[domain].contiguous(), first.double().contiguous()[:, None], right=True)[
+            :, 0
+        ]
         return self.table[domain, classes]
 
 
