@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -152,7 +153,7 @@ def tables(rows: Sequence[dict[str, Any]]) -> list[Table]:
 def table(rows: Sequence[dict[str, Any]]) -> Table:
     """The lines of one run."""
     title = f"{name(rows[0])}, batch {rows[0]['batch']}"
-    out = Table(title=title, title_justify="left", title_style="bold")
+    out = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("domain", "tau", "95%", "verified", "ms/token", "plain", "speedup", "overhead", "ECE"):
         out.add_column(heading, justify="left" if heading == "domain" else "right", no_wrap=True)
     for row in rows:
