@@ -80,12 +80,11 @@ NOT_YET_SEEN_GREEN = (
     "tests/cli/test_profile.py",
     "tests/cli/test_calibrate.py",
     "tests/tui/",
-    "tests/cases/test_kind02",
+    "tests/cases/test_kind01",  # B01(b): a million rows, never seen to end on a loaded machine
+    "tests/cases/test_kind02",  # B05: its negative control (a lagging drafter) does not bite yet
     "tests/cases/test_kind04",
     "tests/cases/test_kind11",
     "tests/docs/",
-    "tests/exact/test_replay.py",
-    "tests/exact/test_serving.py",
 )
 """Files whose last whole run on a quiet machine has not been seen green; the list must become empty (issues 2 to 6).
 
