@@ -53,7 +53,13 @@ def test_no_heldout_prompt_stands_in_training(domain: str) -> None:
 def test_a_problem_is_on_the_side_of_its_events_and_numbers(split: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Mutation: `documents` of math that does not ask for the split of the key."""
     keys: list[str] = []
-    monkeypatch.setattr(math, "write", lambda problem, rng: keys.append(problem.key))
+    write = math.write
+
+    def record(problem: math.Problem, rng: random.Random) -> Document:
+        keys.append(problem.key)
+        return write(problem, rng)
+
+    monkeypatch.setattr(math, "write", record)
     documents("math", split, 100, seed=0)
     assert len(keys) == 100
     assert {split_of(key) for key in keys} == {split}
