@@ -1,8 +1,8 @@
 """What a neural drafter is made of: one frozen record, written as DeepSpec's config.json and read back from it.
 
 The decoder fields are those of a `transformers` config (vocabulary and width are the target's, layers the draft's own);
-`target_layer_ids`, `block_size`, `mask_token_id`, `markov_rank`, `markov_head_type` say the rest. `block_size` counts
-input slots: gamma when the anchor is itself a prediction position, gamma + 1 in the original DFlash.
+"target_layer_ids", "block_size", "mask_token_id", "markov_rank", "markov_head_type" say the rest. "block_size"
+counts input slots: gamma when the anchor is itself a prediction position, gamma + 1 in the original DFlash.
 
 >>> DrafterConfig("dflash", TransformerConfig(8, 4, 8, 1, 1), (0,), 2, gamma=3, mask_token_id=0).num_slots
 3

@@ -5,7 +5,7 @@ committed tokens, memories of all parts, pending features and the intervals of u
 their probabilities added. A path ends when every request has its first `horizon` tokens after the first anchor, or
 has finished. `law` runs table models many branches to a step (`sparkit.proofs.batching`), everything else one.
 
->>> law(Problem(parts, (Request((0,), seed=1),), gamma=2, horizon=2)).probability
+    law(Problem(parts, (Request((0,), seed=1),), gamma=2, horizon=2)).probability
 """
 
 import heapq

@@ -6,6 +6,7 @@ and values stay side by side and enter the cache in one copy; the residual sum r
 the matrices lie input-major, which a product with few rows reads a third faster. Equal to `Transformer.hidden` up to
 rounding (tests/exact/test_ragged.py). No gradients.
 
+>>> from sparkit.targets.transformer import TransformerConfig
 >>> decoder = Decoder(Transformer(TransformerConfig(32, 8, 16, num_layers=2, num_heads=2)))
 """
 

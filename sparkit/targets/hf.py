@@ -4,7 +4,7 @@ Slower than our own transformer (every request of a step is its own forward) and
 computes. Features come from `output_hidden_states`: layer k is hidden_states[k + 1]; the last layer is refused, since
 the library returns it after the final norm. `transformers` is imported on first use only.
 
->>> target, tokenizer = load_hf("gpt2")
+    target, tokenizer = load_hf("gpt2")
 """
 
 from collections.abc import Sequence

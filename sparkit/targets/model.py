@@ -4,6 +4,7 @@
 
 Weights come from `sparkit.targets.loaders`; nothing is drawn here.
 
+>>> from sparkit.targets.transformer import TransformerConfig
 >>> target = TransformerTarget(Transformer(TransformerConfig(32, 8, 16, num_layers=2, num_heads=2)))
 >>> cache = target.new_cache(num_slots=1, max_len=16)
 >>> target.forward(torch.tensor([3, 1, 4]), [Span(slot=0, start=0, count=3)], cache).logits.shape

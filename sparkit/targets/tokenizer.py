@@ -3,9 +3,9 @@
 Read from tokenizer.json (the `tokenizers` library) with the names of special tokens from tokenizer_config.json. Which
 id means which text is summed up in a fingerprint, so that a drafter of another vocabulary is refused at load.
 
->>> tokenizer = Tokenizer.from_folder(Path("sparkit/assets/bundled/target"))
->>> tokenizer.decode(tokenizer.encode("of course"))
-'of course'
+    tokenizer = Tokenizer.from_folder(Path("sparkit/assets/bundled/target"))
+    tokenizer.decode(tokenizer.encode("of course"))
+    # 'of course'
 """
 
 import codecs

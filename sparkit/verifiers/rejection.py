@@ -29,9 +29,9 @@ class Rejection:
     source = AddressedSource()
 
     def verify(self, draft: Draft, plan: Plan, p_target: Float[Tensor, "B V"], decisions: Decisions) -> Verdict:
-        """See `Verifier`; `u < ratio` is strict, so a token without target mass is never accepted."""
-        ratio = likelihood_ratio(draft, plan, p_target)
-        coins = decisions.coins(ratio, Purpose.ACCEPT, until="first_false")
+        """See `Verifier`; `u < accept_prob` is strict, so a token without target mass is never accepted."""
+        accept_prob = likelihood_ratio(draft, plan, p_target).clamp(max=1)
+        coins = decisions.coins(accept_prob, Purpose.ACCEPT, until="first_false")
         accepted = coins.long().cumprod(-1).sum(-1)
         is_bonus = accepted == plan.verify_len
         p_next = p_target[plan.first_row + accepted]

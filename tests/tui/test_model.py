@@ -244,8 +244,9 @@ def test_loads_count_full_batches_only() -> None:
 
 
 def test_race_places_by_own_clock() -> None:
-    """Kills: places by arrival instead of by clock; a speedup against nothing."""
+    """Kills: places by arrival or by tokens, not by tokens a second of the own clock; a speedup of nothing."""
     fast, slow = a_run(10, num_requests=1), a_run(40, num_requests=1)
+    slow.engine_seconds *= 4
     fast.is_over = slow.is_over = True
     table = standings([("plain", slow), ("dspark", fast)], 40)
     assert [s.place for s in table] == [2, 1]

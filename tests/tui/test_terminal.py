@@ -38,7 +38,15 @@ class Terminal:
         return done.stdout
 
     def start(self, command: str) -> None:
-        self("new-session", "-d", "-x", "100", "-y", "30", f"cd {ROOT} && {command}; echo EXIT-$?; stty -a; sleep 60")
+        self(
+            "new-session",
+            "-d",
+            "-x",
+            "140",
+            "-y",
+            "40",
+            f"cd {ROOT} && env -u COLUMNS -u LINES {command}; echo EXIT-$?; stty -a; sleep 60",
+        )
 
     def until(self, condition: Callable[[str], object], seconds: float = 150.0) -> str:
         end = time.monotonic() + seconds

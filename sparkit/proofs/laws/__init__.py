@@ -1,8 +1,8 @@
 """The laws that every part of a kind must keep, for our parts and for anybody's.
 
->>> from sparkit.proofs.laws import check_scheduler
->>> check_scheduler(MyScheduler()).is_kept
-True
+from sparkit.proofs.laws import check_scheduler
+
+check_scheduler(MyScheduler()).is_kept  # True
 """
 
 from sparkit.proofs.laws.calibrator import check_calibrator

@@ -3,7 +3,7 @@
 `load_target` is what `compose` calls; the entries of `TARGETS` are what it calls in turn. Weights are read in the
 precision they will run in; nothing is allocated before file and config have been held against each other.
 
->>> target, tokenizer = load_target("bundled", device="cpu", dtype=torch.float32, taps=(1, 4, 7, 10))
+    target, tokenizer = load_target("bundled", device="cpu", dtype=torch.float32, taps=(1, 4, 7, 10))
 """
 
 from sparkit.targets.loaders.folder import save_model

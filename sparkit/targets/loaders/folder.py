@@ -3,7 +3,7 @@
 Read: one model.safetensors, or shards named by model.safetensors.index.json. Written: the same layout, so that other
 libraries load what we trained. Weights are never unpickled: a folder with only .bin files is refused.
 
->>> model = load_model(Path("sparkit/assets/bundled/target"), dtype=torch.float32, device="cpu")
+    model = load_model(Path("sparkit/assets/bundled/target"), dtype=torch.float32, device="cpu")
 """
 
 import os

@@ -5,7 +5,7 @@
 Limits: 2 M metadata values in all, arrays nested 2 deep, 100 000 tensors, 4 axes, texts within the file.
 Not done here: dequantising (`sparkit.targets.loaders.gguf_model`).
 
->>> file = read_gguf(Path("SmolLM2-135M-Instruct.Q4_1.gguf"))
+    file = read_gguf(Path("SmolLM2-135M-Instruct.Q4_1.gguf"))
 """
 
 import math

@@ -4,7 +4,7 @@ llama.cpp stores the rows of q and k for interleaved rotary embeddings; `_half_s
 kept under the cache directory ($SPARKIT_CACHE, else $XDG_CACHE_HOME/sparkit, else ~/.cache/sparkit), named by the
 file's path, size and time, and appears whole or not at all. Architectures other than llama are refused by name.
 
->>> folder = converted(Path("SmolLM2-135M-Instruct.Q4_1.gguf"))
+    folder = converted(Path("SmolLM2-135M-Instruct.Q4_1.gguf"))
 """
 
 import hashlib

@@ -3,7 +3,7 @@
 Byte-level BPE only (`tokenizer.ggml.model` = gpt2), with the pre-tokenizers `smollm` (digits one by one) and `gpt-2`;
 others are refused by name, since a wrong split silently gives other token ids.
 
->>> files = tokenizer_files(read_gguf(path).metadata, str(path))
+    files = tokenizer_files(read_gguf(path).metadata, str(path))
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 Ours fuses what is multiplied by the same input: q, k, v in one matrix, gate and up in one. Families: llama and qwen3.
 Whatever a config asks for that we would not compute exactly is refused by name, never ignored.
 
->>> config_of({"model_type": "llama", "vocab_size": 32, ...}, "config.json").num_layers
+    config_of({"model_type": "llama", "vocab_size": 32, ...}, "config.json").num_layers
 """
 
 from collections.abc import Mapping

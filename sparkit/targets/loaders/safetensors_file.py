@@ -5,7 +5,7 @@
 Everything a header promises is held against the file's own length: a header that speaks of 10^15 elements is refused
 without an allocation. Limits: header 64 MB, JSON nested 8 deep, 100 000 tensors, 8 axes.
 
->>> header = read_header(Path("model.safetensors"))
+    header = read_header(Path("model.safetensors"))
 """
 
 import json

@@ -3,8 +3,8 @@
 A target factory takes its own options, and `device`, `dtype` and `taps` where its signature names them; it returns a
 target, or a target and its tokenizer.
 
->>> load_target("smollm2", device="cpu", dtype=torch.float32).target.num_layers
-30
+    load_target("smollm2", device="cpu", dtype=torch.float32).target.num_layers
+    # 30
 """
 
 import importlib.util

@@ -1,7 +1,7 @@
 """A token stream is all documents of a split as one array of ids, a third of its tokens from each domain.
 
 >>> stream = token_stream("train", num_tokens=3000, seed=0)
->>> len(stream.document(0)) == stream.starts[1]
+>>> len(stream.document(0)) == int(stream.starts[1])
 True
 """
 
