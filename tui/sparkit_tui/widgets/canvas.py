@@ -31,6 +31,7 @@ class Canvas(Widget, inherit_css=False):
         self._draw = draw
         self._strips: list[Strip] = []
         self._painted_for: object = None
+        self._kept: dict[object, Strip] = {}  # the lines of the last frame
         self._styles: dict[tuple[str, str | Style], Style] = {}
         self._rich: dict[Style, RichStyle] = {}
 
@@ -50,8 +51,15 @@ class Canvas(Widget, inherit_css=False):
         width, height = self.size
         if width < 1 or height < 1:
             return []
-        base = self.visual_style
-        return [self._strip(fit(line, width), base, width) for line in self._draw(width, height)[:height]]
+        base, known, kept = self.visual_style, self._kept, dict[object, Strip]()
+        strips = []
+        for line in (fit(one, width) for one in self._draw(width, height)[:height]):
+            # Most lines of a frame stood in the frame before, perhaps elsewhere (a history scrolls).
+            key = (line.plain, tuple(line.spans), base, width, self.app.theme)
+            kept[key] = strip = known[key] if key in known else self._strip(line, base, width)
+            strips.append(strip)
+        self._kept = kept
+        return strips
 
     def _strip(self, line: Content, base: Style, width: int) -> Strip:
         parts = line.render(base, end="", parse_style=self._parse)
