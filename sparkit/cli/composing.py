@@ -153,7 +153,9 @@ def tables(rows: Sequence[dict[str, Any]]) -> list[Table]:
 def table(rows: Sequence[dict[str, Any]]) -> Table:
     """The lines of one run."""
     title = f"{name(rows[0])}, batch {rows[0]['batch']}"
-    out = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    out = Table(
+        title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True
+    )
     for heading in ("domain", "tau", "95%", "verified", "ms/token", "plain", "speedup", "overhead", "ECE"):
         out.add_column(heading, justify="left" if heading == "domain" else "right", no_wrap=True)
     for row in rows:

@@ -39,7 +39,7 @@ class Terminal:
 
     def start(self, command: str) -> None:
         line = f"cd {ROOT} && env -u COLUMNS -u LINES {command}; echo EXIT-$?; stty -a; sleep 60"
-        self(*"new-session -d -x 140 -y 40".split(), line)
+        self(*["new-session", "-d", "-x", "140", "-y", "40"], line)
 
     def until(self, condition: Callable[[str], object], seconds: float = 150.0) -> str:
         end = time.monotonic() + seconds
