@@ -190,7 +190,7 @@ async def test_themes_and_palette() -> None:
         await pilot.press("t")
         assert app.theme == "sparkit-dark"
         await pilot.press("ctrl+p")
-        await pilot.pause()
+        await until(pilot, lambda: app.screen.query("CommandList"))  # its search looks for the list it fills
         await pilot.press(*"race")
         await until(pilot, lambda: "Race" in app.screen_text() or "race" in app.screen_text().splitlines()[3])
 

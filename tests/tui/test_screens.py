@@ -86,6 +86,16 @@ async def test_wide_blocks_scroll() -> None:
         assert "‹" in text
 
 
+async def test_calibration_position_of_a_longer_block() -> None:
+    """Kills: a position chosen at gamma 7 that is looked up in a run of gamma 4 (found by the mashing machine)."""
+    async with stage() as (app, pilot):
+        await feed(app, pilot, played(9))
+        await pilot.press("3", "left")
+        assert app.session.selection.position == 7
+        await feed(app, pilot, played(9, generator=Synthetic(gamma=4)))
+        assert "position 4" in app.screen_text()
+
+
 async def test_lossy_composition_is_named_in_the_header() -> None:
     """Kills: the warning cut off in a narrow terminal, or without the part's name."""
     for size in SIZES:

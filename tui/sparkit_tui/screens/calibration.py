@@ -68,7 +68,8 @@ def draw(session: Session, width: int, height: int) -> list[Content]:
     run = session.run()
     if run is None:
         return waiting(width)
-    tally, position = run.tally, session.selection.position
+    tally = run.tally
+    position = min(session.selection.position, tally.gamma)  # chosen in a run that drafted longer blocks, perhaps
     side = min(SIDE, width // 2)
     drift = _drift(tally, width)
     room = height - len(drift) - 1
