@@ -3,7 +3,7 @@
 One file means one rename, so a kill at any moment leaves the old state or the new one. Nothing is pickled. Batches and
 anchors are functions of (seed, step), so no generator state is kept: the step number is all that resuming needs.
 
-Not done here: exporting finished weights (`sparkit.training.export`).
+Not done here: writing finished folders (`sparkit.targets.loaders.save_model`, `sparkit.drafters.layout.save_drafter`).
 
 >>> note = Note(step=5, seconds=1.0, world_size=1)
 """

@@ -19,7 +19,7 @@ import sparkit.drafters  # noqa: F401 - registers the parts
 from sparkit.confidences.head import ConfidenceHead
 from sparkit.drafters.layout import save_drafter
 from sparkit.protocols import DRAFTERS as PARTS
-from sparkit.targets.loaders import load_target
+from sparkit.targets.loaders import load_target, save_model
 from sparkit.targets.model import TransformerTarget
 from sparkit.targets.transformer import Transformer
 from sparkit.training.acceptance import Acceptance, acceptance
@@ -28,7 +28,6 @@ from sparkit.training.corpus.draw import endless
 from sparkit.training.distributed import World, broadcast
 from sparkit.training.drafter import Material, Trainee
 from sparkit.training.drafter import objective as drafter_objective
-from sparkit.training.export import export_target
 from sparkit.training.generate import Sampling, generate
 from sparkit.training.loop import Training, run
 from sparkit.training.losses import RECIPES
@@ -69,7 +68,7 @@ def train_target(preset: Preset, work: Path, out: Path, world: World) -> Transfo
     documents = corpus(preset, "train", work / "corpus")
     run(training, objective(model, documents, preset.target_tokens_per_step // world.size, seed, preset.target_shares))
     if world.is_main:
-        export_target(model, out)
+        save_model(out, model, dtype=torch.float16)
     return model
 
 

@@ -137,11 +137,14 @@ def test_what_does_not_fit_is_named(tmp_path: Path, damage: Callable[[Path], Non
 
 
 def test_frozen_copies_of_the_target_are_ignored(tmp_path: Path):
-    """DeepSpec writes embed_tokens and lm_head; ours are the target's."""
+    """DeepSpec writes embed_tokens and lm_head; ours are the target's. Kills: a drafter that reads the copies."""
     folder_of(tmp_path, rank=4)
+    own = load_drafter(tmp_path, tiny_target())
     for name in ("embed_tokens.weight", "lm_head.weight"):
         with_shape(name, 32, 16)(tmp_path)
-    load_drafter(tmp_path, tiny_target())
+    read = load_drafter(tmp_path, tiny_target())
+    hidden, previous = torch.ones(1, read.gamma, 16, dtype=torch.float64), torch.ones(1, read.gamma, dtype=torch.int64)
+    torch.testing.assert_close(read.block_logits(hidden, previous), own.block_logits(hidden, previous), rtol=0, atol=0)
 
 
 def test_another_head_than_the_trained_one_is_refused(tmp_path: Path):

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from sparkit.targets.loaders import save_model
 from sparkit.targets.transformer import Transformer, TransformerConfig
 from sparkit.training.checkpoint import FILE, Note, load_checkpoint, save_checkpoint
-from sparkit.training.export import export_target
 from sparkit.training.loop import Optimisation, Training, adamw, run
 from sparkit.training.packing import causal_mix, pack_documents
 from sparkit.training.target import choose, initialise, objective, token_losses
@@ -124,7 +124,7 @@ def test_the_exported_folder_loads_in_transformers(tmp_path: Path):
     llama = pytest.importorskip("transformers").LlamaForCausalLM
     net = model()
     net.load_state_dict({k: v.half().float() for k, v in net.state_dict().items()})
-    export_target(net, tmp_path)
+    save_model(tmp_path, net, dtype=torch.float16)
     theirs = llama.from_pretrained(tmp_path, dtype=torch.float32)
     document = documents()["math"][5]
     pack = pack_documents([document])
