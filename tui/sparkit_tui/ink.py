@@ -7,7 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import groupby
 from math import isfinite
+from operator import itemgetter
 
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
@@ -24,6 +27,7 @@ def line(*parts: Part) -> Content:
     return Content.assemble(*parts)
 
 
+@lru_cache(maxsize=4096)  # contents never change, and most cells of a frame stood in the one before
 def link(text: str, style: str, action: str) -> Content:
     """Text that does something when it is clicked."""
     return Content.styled(text, style).stylize(Style.from_meta({ACTION: action}))
@@ -123,5 +127,6 @@ def passage(parts: Sequence[tuple[str, str]], width: int, height: int) -> list[C
     while first > 0 and budget > 0:
         first -= 1
         budget -= max(1, len(parts[first][0])) + width * parts[first][0].count("\n")
-    shown = Content.assemble(*((printable(text), style) for text, style in parts[first:]))
+    runs = groupby(parts[first:], key=itemgetter(1))  # neighbours of one style are one span: a frame costs its spans
+    shown = Content.assemble(*((printable("".join(text for text, _ in run)), style) for style, run in runs))
     return shown.wrap(max(width, 1))[-height:] if height > 0 else []

@@ -133,11 +133,20 @@ class Run:
         return next((s for s in reversed(self.steps) if s.number == round_.step), None)
 
 
-def spans(passage: Passage, header: Header, with_ghost: bool = True) -> list[tuple[str, str]]:
-    """The text as (piece, mark name); the last round's rejected and cut drafts stand where they would have."""
+def spans(passage: Passage, header: Header, with_ghost: bool = True, most: int | None = None) -> list[tuple[str, str]]:
+    """The text as (piece, mark name); the last round's rejected and cut drafts stand where they would have.
+
+    Args:
+        passage: whose text.
+        header: knows the pieces.
+        with_ghost: show what was not kept.
+        most: only so many tokens, the newest; None shows all.
+    """
     pieces = header.pieces
-    parts = [(passage.prompt, "prompt")] if passage.prompt else []
-    text = [(pieces[token], str(origin)) for token, origin in passage.tokens]
+    is_whole = most is None or len(passage.tokens) <= most
+    parts = [(passage.prompt, "prompt")] if passage.prompt and is_whole else []
+    shown = passage.tokens if is_whole or most is None else passage.tokens[-most:]
+    text = [(pieces[token], str(origin)) for token, origin in shown]
     last = passage.rounds[-1] if passage.rounds else None
     if not with_ghost or last is None or last.kind != "drafted" or last.stop_reason is not None:
         return parts + text

@@ -163,7 +163,7 @@ def text_lines(run: Run, seen: Passage, width: int, height: int) -> list[Content
         seen.stop_reason or "", ""
     )
     title = line((" · ".join(f for f in (*facts, stop) if f), "bold $secondary"))
-    parts = [(text, MARKS[name].style) for text, name in spans(seen, run.header)]
+    parts = [(text, MARKS[name].style) for text, name in spans(seen, run.header, most=width * height)]
     return [fit(title, width), *passage(parts, width, height - 1)]
 
 
@@ -230,7 +230,8 @@ def _row(
         padded = cell(text, size - 1)
         shown_text = padded.rstrip()  # a strike belongs to the text, not to the blanks behind it
         parts.append(link(shown_text, f"{style}{chosen}", select))
-        parts.append(link(padded[len(shown_text) :], f"$foreground{chosen}", select))
+        if len(shown_text) < len(padded):
+            parts.append(link(padded[len(shown_text) :], f"$foreground{chosen}", select))
         parts.append(" ")
     return line(*parts, *closing)
 
