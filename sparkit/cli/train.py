@@ -94,7 +94,7 @@ def everything(
     steps: StepsOption = None,
     json: JsonOption = None,
 ) -> None:
-    """Rebuild the bundled lane: target, its answers, and the six drafters.
+    """Rebuild the bundled lane: target, its answers, the six drafters and their fitted temperatures.
 
     Examples:
         sparkit train all --preset bundled
@@ -116,8 +116,22 @@ def everything(
     for name in DRAFTERS:
         documents[name] = _drafter(plan, name, frozen, work, out, World())
         _show(name, documents[name], json)
+    _fit(plan, folder, None if out is None else folder / "target", json)
     if json is not None:
         write_json({"schema": "sparkit.train-all/1", "drafters": documents}, json)
+
+
+def _fit(plan: "Preset", folder: Path, target: Path | None, json: str | None) -> None:
+    from sparkit.training.presets import DRAFTERS
+    from sparkit.training.temperatures import fit_temperatures, fitting_prompts
+
+    prompts = fitting_prompts(plan.fitting_prompts)
+    with progress("fitting temperatures", len(DRAFTERS), json) as show:
+        for done, name in enumerate(DRAFTERS, start=1):
+            fit_temperatures(
+                name, folder / "drafters" / name, prompts, target="bundled" if target is None else str(target)
+            )
+            show(done)
 
 
 def _drafter(

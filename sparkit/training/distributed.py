@@ -54,7 +54,7 @@ def share_gradients(parameters: Iterable[nn.Parameter], loss_sum: Tensor, weight
     totals = torch.stack((loss_sum.detach(), weight.detach())).double()
     if world.size > 1:
         dist.all_reduce(totals)
-        _sum_gradients(parameters)
+        _sum_gradients(parameters, world)
     divisor = totals[1].clamp(min=1e-12)
     for p in parameters:
         if p.grad is not None:
@@ -62,11 +62,19 @@ def share_gradients(parameters: Iterable[nn.Parameter], loss_sum: Tensor, weight
     return totals[0] / divisor
 
 
-def _sum_gradients(parameters: list[nn.Parameter]) -> None:
-    flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters])
+def _sum_gradients(parameters: list[nn.Parameter], world: World) -> None:
+    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+    for p, total in zip(parameters, add_up(gradients, world), strict=True):
+        p.grad = total.clone()
+
+
+def add_up(tensors: list[Tensor], world: World) -> list[Tensor]:
+    """The sum over ranks of every tensor, in one message."""
+    if world.size == 1:
+        return tensors
+    flat = torch.cat([t.flatten() for t in tensors])
     dist.all_reduce(flat)
-    for p, piece in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
-        p.grad = piece.view_as(p).clone()
+    return [piece.view_as(t) for t, piece in zip(tensors, flat.split([t.numel() for t in tensors]), strict=True)]
 
 
 def broadcast(parameters: Iterable[nn.Parameter], world: World) -> None:

@@ -24,6 +24,7 @@ from sparkit.targets.model import TransformerTarget
 from sparkit.targets.transformer import Transformer
 from sparkit.training.acceptance import Acceptance, acceptance
 from sparkit.training.corpus import DOMAINS, Split, load_tokenizer, render, token_stream
+from sparkit.training.corpus.tokenizer import save_tokenizer
 from sparkit.training.corpus.draw import endless
 from sparkit.training.distributed import World, broadcast
 from sparkit.training.drafter import Material, Trainee
@@ -69,6 +70,8 @@ def train_target(preset: Preset, work: Path, out: Path, world: World) -> Transfo
     run(training, objective(model, documents, preset.target_tokens_per_step // world.size, seed, preset.target_shares))
     if world.is_main:
         save_model(out, model, dtype=torch.float16)
+        if not (out.parent / "tokenizer.json").exists():
+            save_tokenizer(load_tokenizer(), out)  # away from the bundled lane a folder brings its own
     return model
 
 

@@ -12,7 +12,7 @@ from sparkit.targets.transformer import TransformerConfig
 from sparkit.training.loop import Optimisation
 from sparkit.training.target import BUNDLED
 
-TARGET_PLAN = Optimisation(peak_rate=3e-3, minutes=57.0)
+TARGET_PLAN = Optimisation(peak_rate=1e-2, minutes=46.0, method="muon")
 DRAFTER_PLAN = Optimisation(peak_rate=3e-3, steps=900, weight_decay=0.01)
 
 
@@ -22,7 +22,7 @@ class Preset:
 
     target: TransformerConfig = BUNDLED
     target_plan: Optimisation = TARGET_PLAN
-    target_tokens_per_step: int = 1600  # of all ranks together
+    target_tokens_per_step: int = 2000  # of all ranks together
     target_shares: Mapping[str, float] = field(
         default_factory=lambda: MappingProxyType({"math": 0.28, "code": 0.44, "chat": 0.28})
     )
@@ -37,6 +37,7 @@ class Preset:
     drafter_tokens_per_step: int = 1200
     num_anchors: int = 160  # blocks a step
     gamma: int = 7
+    fitting_prompts: int = 64  # held-out prompts a domain for the temperatures
     seed: int = 0
 
 

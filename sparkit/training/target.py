@@ -22,7 +22,7 @@ from sparkit.training.loop import Objective, StepLoss
 from sparkit.training.packing import Pack, causal_mix, pack_documents
 
 BUNDLED = TransformerConfig(
-    vocab_size=2048,
+    vocab_size=1024,
     hidden_size=160,
     intermediate_size=448,
     num_layers=12,

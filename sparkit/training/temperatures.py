@@ -5,7 +5,7 @@ temperatures are judged on rounds they were not fitted on. The file lies beside 
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from sparkit.calibration import Provenance
@@ -33,24 +33,31 @@ def fitting_prompts(num: int) -> list[Prompt]:
     return rows
 
 
-def fit_temperatures(name: str, prompts: Sequence[Prompt], out: Path, *, batch: int = 16, gamma: int = 7) -> Path:
-    """Decodes with everything verified, fits, and writes `out`/sts.json.
+def fit_temperatures(
+    name: str, folder: Path, prompts: Sequence[Prompt], *, target: str = "bundled", batch: int = 16, gamma: int = 7
+) -> Path:
+    """Decodes with everything verified, fits, and writes `folder`/sts.json.
 
     Args:
         name: a bundled drafter, such as dspark-markov.
+        folder: where its weights lie.
         prompts: what to decode.
-        out: the drafter's folder.
+        target: the target it was trained for: bundled, or a folder.
         batch: requests at once.
         gamma: draft positions.
+
+    Raises:
+        KeyboardInterrupt: when stopped; nothing is written then.
     """
     part, _, head = name.partition("-")
     recipe = Recipe(
-        drafter=part, head=head or None, scheduler="fixed", calibrator="identity", confidence="head",
-        capacity="roofline", gamma=gamma, batch=batch, ignore_eos=False,
+        target=target, drafter=f"{part}:path={folder}", head=head or None, scheduler="fixed", calibrator="identity",
+        confidence="head", capacity="roofline", gamma=gamma, batch=batch, ignore_eos=False,
     )  # fmt: skip
     run = Run.of(assemble(recipe))
     if not decode([run], prompts):
         raise KeyboardInterrupt
-    fitted, report = Sts.fit(records_of(run.rounds), Provenance.of(asdict(recipe)))
-    fitted.save(out / FILE, report)
-    return out / FILE
+    provenance = Provenance.of(asdict(replace(recipe, target="bundled", drafter=part)))
+    fitted, report = Sts.fit(records_of(run.rounds), provenance)
+    fitted.save(folder / FILE, report)
+    return folder / FILE

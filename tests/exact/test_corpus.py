@@ -137,10 +137,10 @@ def test_any_text_survives_the_tokenizer(text: str) -> None:
     assert tokenizer.decode(tokenizer.encode(text).ids, skip_special_tokens=False) == text
 
 
-def test_the_vocabulary_is_2048_ids_with_the_special_ones_first() -> None:
+def test_the_vocabulary_is_1024_ids_with_the_special_ones_first() -> None:
     """Mutation: special tokens added after training."""
     tokenizer = load_tokenizer()
-    assert tokenizer.get_vocab_size() == 2048
+    assert tokenizer.get_vocab_size() == 1024
     assert [tokenizer.token_to_id(token) for token in SPECIAL_TOKENS] == [0, 1, 2, 3, 4]
     assert len(tokenizer.encode("1234567").ids) == 7
 

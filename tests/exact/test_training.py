@@ -10,7 +10,7 @@ import torch
 from sparkit.targets.loaders import save_model
 from sparkit.targets.transformer import Transformer, TransformerConfig
 from sparkit.training.checkpoint import FILE, Note, load_checkpoint, save_checkpoint
-from sparkit.training.loop import Optimisation, Training, adamw, run
+from sparkit.training.loop import Optimisation, Training, optimizer_of, run
 from sparkit.training.packing import causal_mix, pack_documents
 from sparkit.training.target import choose, initialise, objective, token_losses
 
@@ -89,7 +89,7 @@ def test_one_positive_budget_is_needed(budget: dict[str, float]):
 
 def test_vectors_do_not_decay():
     """Catches weight decay on norms."""
-    groups = adamw(model(), Optimisation(1.0, steps=1)).param_groups
+    groups = optimizer_of(model(), Optimisation(1.0, steps=1)).param_groups
     assert [g["weight_decay"] for g in groups] == [0.1, 0.0]
     assert all(p.ndim == 1 for p in groups[1]["params"])
 
@@ -106,17 +106,17 @@ def test_training_learns_and_logs(tmp_path: Path):
 
 def test_a_damaged_checkpoint_says_what_to_do(tmp_path: Path):
     net = model()
-    save_checkpoint(tmp_path, net, adamw(net, Optimisation(1.0, steps=1)), Note(1, 0.0, 1))
+    save_checkpoint(tmp_path, net, optimizer_of(net, Optimisation(1.0, steps=1)), Note(1, 0.0, 1))
     (tmp_path / FILE).write_bytes((tmp_path / FILE).read_bytes()[:100])
     with pytest.raises(ValueError, match="delete it to start afresh"):
-        load_checkpoint(tmp_path, net, adamw(net, Optimisation(1.0, steps=1)))
+        load_checkpoint(tmp_path, net, optimizer_of(net, Optimisation(1.0, steps=1)))
 
 
 def test_a_checkpoint_of_another_module_is_refused(tmp_path: Path):
     net, other = model(), Transformer(TransformerConfig(32, 8, 24, 2, 4, 2))
-    save_checkpoint(tmp_path, net, adamw(net, Optimisation(1.0, steps=1)), Note(1, 0.0, 1))
+    save_checkpoint(tmp_path, net, optimizer_of(net, Optimisation(1.0, steps=1)), Note(1, 0.0, 1))
     with pytest.raises(ValueError, match="another module"):
-        load_checkpoint(tmp_path, other, adamw(other, Optimisation(1.0, steps=1)))
+        load_checkpoint(tmp_path, other, optimizer_of(other, Optimisation(1.0, steps=1)))
 
 
 def test_the_exported_folder_loads_in_transformers(tmp_path: Path):

@@ -1,4 +1,4 @@
-"""The tokenizer is a byte-level BPE of 2048 ids, trained on as much text of each domain.
+"""The tokenizer is a byte-level BPE of 1024 ids, trained on as much text of each domain.
 
 Digits stand alone, so that a sum is learned digit by digit. Any Unicode text survives encode and decode, because all
 256 bytes are in the alphabet. The ids 0..4 are the special tokens in the order of `SPECIAL_TOKENS`.
@@ -18,7 +18,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from sparkit.training.corpus.documents import ASSISTANT, CHAT_TEMPLATE, DOMAINS, END, MASK, PAD, SPECIAL_TOKENS, USER
 from sparkit.training.corpus.draw import documents
 
-VOCAB_SIZE = 2048
+VOCAB_SIZE = 1024
 BUNDLED = Path(__file__).parents[2] / "assets" / "bundled"
 
 # A newline takes the indentation behind it along; a word takes one space; each digit is alone.
