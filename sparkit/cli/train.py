@@ -116,12 +116,12 @@ def everything(
     for name in DRAFTERS:
         documents[name] = _drafter(plan, name, frozen, work, out, World())
         _show(name, documents[name], json)
-    _fit(plan, folder, None if out is None else folder / "target", json)
+    _fit(plan, folder, "bundled" if out is None else str(folder / "target"), json)
     if json is not None:
         write_json({"schema": "sparkit.train-all/1", "drafters": documents}, json)
 
 
-def _fit(plan: "Preset", folder: Path, target: Path | None, json: str | None) -> None:
+def _fit(plan: "Preset", folder: Path, target: str, json: str | None) -> None:
     from sparkit.training.presets import DRAFTERS
     from sparkit.training.temperatures import fit_temperatures, fitting_prompts
 

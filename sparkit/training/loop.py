@@ -25,7 +25,6 @@ from sparkit.training.checkpoint import FILE, Note, load_checkpoint, save_checkp
 from sparkit.training.distributed import World, agree, share_gradients
 from sparkit.training.muon import Muon, is_hidden_map
 
-
 ADAM_SHARE = 0.3
 """Of Muon's learning rate, for what it leaves to AdamW. Bundled target, one thread, loss after 75 steps: 3.40 with a
 peak of 1e-2 and this share, 3.84 with 3e-3 for both; AdamW alone at 3e-3 stood at 5.76 (other tokenizer; Muon 3.62)."""

@@ -24,8 +24,8 @@ from sparkit.targets.model import TransformerTarget
 from sparkit.targets.transformer import Transformer
 from sparkit.training.acceptance import Acceptance, acceptance
 from sparkit.training.corpus import DOMAINS, Split, load_tokenizer, render, token_stream
-from sparkit.training.corpus.tokenizer import save_tokenizer
 from sparkit.training.corpus.draw import endless
+from sparkit.training.corpus.tokenizer import save_tokenizer
 from sparkit.training.distributed import World, broadcast
 from sparkit.training.drafter import Material, Trainee
 from sparkit.training.drafter import objective as drafter_objective
