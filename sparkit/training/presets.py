@@ -13,7 +13,7 @@ from sparkit.training.loop import Optimisation
 from sparkit.training.target import BUNDLED
 
 TARGET_PLAN = Optimisation(peak_rate=1e-2, minutes=46.0, method="muon")
-DRAFTER_PLAN = Optimisation(peak_rate=3e-3, steps=900, weight_decay=0.01)
+DRAFTER_PLAN = Optimisation(peak_rate=2e-2, steps=1000, weight_decay=0.01, method="muon")
 
 
 @dataclass(frozen=True, slots=True)
