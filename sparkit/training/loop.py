@@ -25,10 +25,6 @@ from sparkit.training.checkpoint import FILE, Note, load_checkpoint, save_checkp
 from sparkit.training.distributed import World, agree, share_gradients
 from sparkit.training.muon import Muon, is_hidden_map
 
-ADAM_SHARE = 0.3
-"""Of Muon's learning rate, for what it leaves to AdamW. Bundled target, one thread, loss after 75 steps: 3.40 with a
-peak of 1e-2 and this share, 3.84 with 3e-3 for both; AdamW alone at 3e-3 stood at 5.76 (other tokenizer; Muon 3.62)."""
-
 
 class StepLoss(NamedTuple):
     """One step's loss as a sum and its weight, so that ranks and packs of unequal size add up correctly."""
@@ -55,6 +51,7 @@ class Optimisation:
     betas: tuple[float, float] = (0.9, 0.95)
     clip_norm: float = 1.0
     method: Literal["adamw", "muon"] = "adamw"
+    adamw_share: float = 1.0  # of Muon's rate, for the tables and vectors that it leaves to AdamW
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.minutes is None):
@@ -85,7 +82,7 @@ def optimizer_of(module: nn.Module, plan: Optimisation, world: World = World()) 
         {"params": [p for p in others if p.ndim <= 1], "weight_decay": 0.0},
     ]
     if is_muon:
-        groups = [{**group, "share": ADAM_SHARE} for group in groups]
+        groups = [{**group, "share": plan.adamw_share} for group in groups]
         groups.append({"params": maps, "weight_decay": plan.weight_decay, "is_map": True})
         return Muon([g for g in groups if g["params"]], lr=plan.peak_rate, betas=plan.betas, world=world)
     return torch.optim.AdamW([g for g in groups if g["params"]], lr=plan.peak_rate, betas=plan.betas, fused=True)

@@ -12,8 +12,12 @@ from sparkit.targets.transformer import TransformerConfig
 from sparkit.training.loop import Optimisation
 from sparkit.training.target import BUNDLED
 
-TARGET_PLAN = Optimisation(peak_rate=1e-2, minutes=46.0, method="muon")
+TARGET_PLAN = Optimisation(peak_rate=1e-2, minutes=46.0, method="muon", adamw_share=0.3)
+"""Loss after 75 steps of 1600 tokens: 3.40 so, 3.84 with peak 3e-3 for both kinds; with AdamW alone, peak 3e-3, on the
+tokenizer of 2048 ids 5.76, where Muon stood at 3.62."""
 DRAFTER_PLAN = Optimisation(peak_rate=2e-2, steps=1000, weight_decay=0.01, method="muon")
+"""tau of dspark-markov after 120 steps (math, code, chat): 2.63, 2.56, 1.99 so; 2.11, 2.19, 1.50 with adamw_share 0.3;
+1.61, 1.70, 1.21 with AdamW alone at 3e-3."""
 
 
 @dataclass(frozen=True, slots=True)

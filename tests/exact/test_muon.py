@@ -5,10 +5,10 @@ import torch
 from torch import nn
 
 from sparkit.training.checkpoint import Note, load_checkpoint, save_checkpoint
-from sparkit.training.loop import ADAM_SHARE, Optimisation, StepLoss, Training, optimizer_of
+from sparkit.training.loop import Optimisation, StepLoss, Training, optimizer_of
 from sparkit.training.muon import Muon, is_hidden_map, orthogonal
 
-PLAN = Optimisation(peak_rate=1e-2, steps=40, method="muon")
+PLAN = Optimisation(peak_rate=1e-2, steps=40, method="muon", adamw_share=0.3)
 
 
 class Net(nn.Module):
@@ -45,7 +45,7 @@ def test_tables_and_vectors_stay_with_adamw() -> None:
     assert maps == ["up.weight", "down.weight"]
     groups = optimizer_of(net, PLAN).param_groups
     assert [g["is_map"] for g in groups] == [False, False, True]
-    assert [g.get("share", 1.0) for g in groups] == [ADAM_SHARE, ADAM_SHARE, 1.0]
+    assert [g.get("share", 1.0) for g in groups] == [0.3, 0.3, 1.0]
 
 
 def test_what_is_no_map_is_updated_as_torch_s_adamw_does() -> None:
