@@ -66,4 +66,29 @@ DRAFTERS: Mapping[str, DrafterSpec] = MappingProxyType(
 )
 """Same sequences, same anchors, same optimiser steps for all."""
 
-PRESETS: Mapping[str, Preset] = MappingProxyType({"bundled": Preset()})
+SMOKE = Preset(
+    target=TransformerConfig(
+        vocab_size=BUNDLED.vocab_size,
+        hidden_size=64,
+        intermediate_size=128,
+        num_layers=6,
+        num_heads=2,
+        num_kv_heads=1,
+        max_positions=512,
+        eos_ids=BUNDLED.eos_ids,
+    ),
+    target_plan=Optimisation(peak_rate=1e-2, steps=40, method="muon"),
+    target_tokens_per_step=800,
+    corpus_tokens=60_000,
+    heldout_tokens=9_000,
+    response_tokens=8_000,
+    check_tokens=4_000,
+    taps=(1, 2, 3, 4, 5),
+    drafter_plan=Optimisation(peak_rate=2e-2, steps=10, method="muon"),
+    drafter_tokens_per_step=400,
+    num_anchors=24,
+    fitting_prompts=2,
+)
+"""Every stage in a minute, to see that it runs; what it makes speaks gibberish."""
+
+PRESETS: Mapping[str, Preset] = MappingProxyType({"bundled": Preset(), "smoke": SMOKE})
