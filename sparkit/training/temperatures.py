@@ -57,7 +57,7 @@ def fit_temperatures(
     run = Run.of(assemble(recipe))
     if not decode([run], prompts):
         raise KeyboardInterrupt
-    provenance = Provenance.of(asdict(replace(recipe, target="bundled", drafter=part)))
+    provenance = Provenance.of(asdict(replace(recipe, drafter=part)))
     fitted, report = Sts.fit(records_of(run.rounds), provenance)
     fitted.save(folder / FILE, report)
     return folder / FILE
