@@ -1,0 +1,69 @@
+#!/bin/bash
+# Every number that README and benchmarks/README.md state of the bundled lane, measured anew (about 40 minutes on two
+# quiet cores). Results: benchmarks/results/*-cpu-DATE.json; traces go to a scratch folder.
+#   bash benchmarks/bundled.sh            # all stages
+#   bash benchmarks/bundled.sh tau real   # some of them
+set -euo pipefail
+cd "$(dirname "$0")/.."
+bin=${BIN:-.venv/bin}
+day=$(date +%F)
+out=benchmarks/results
+scratch=${SCRATCH:-/tmp/sparkit-bench}
+sts=sparkit/assets/bundled/drafters/dspark-markov/sts.json
+mkdir -p "$out" "$scratch"
+
+tau() {  # accepted lengths: everything verified, 64 prompts a domain
+    $bin/sparkit compose --drafter dspark --drafter dflash --drafter eagle3 --drafter mtp --scheduler fixed \
+        --num-prompts 64 --max-new-tokens 128 --batch 16 --json "$out/tau-cpu-$day.json"
+    $bin/sparkit compose --drafter dspark --head gated --head rnn --scheduler fixed \
+        --num-prompts 64 --max-new-tokens 128 --batch 16 --json "$out/tau-heads-cpu-$day.json"
+}
+
+speed() {  # batch 1, every scheduler, beside plain decoding
+    $bin/sparkit compose --drafter dspark --drafter dflash --drafter eagle3 --drafter mtp \
+        --scheduler fixed --scheduler greedy --scheduler delayed --scheduler foresight \
+        --num-prompts 12 --max-new-tokens 128 --json "$out/speed-batch1-cpu-$day.json"
+}
+
+batch() {  # what thirty-two at once give over one alone
+    $bin/sparkit compose --drafter dspark --scheduler greedy --scheduler delayed --scheduler foresight \
+        --batch 1 --batch 32 --num-prompts 32 --max-new-tokens 128 --json "$out/speed-batch32-cpu-$day.json"
+}
+
+verifiers() {  # acceptance and cost of the three rules
+    $bin/sparkit compose --drafter dspark --verifier rejection --verifier block --verifier coupled --scheduler fixed \
+        --calibrator identity --num-prompts 32 --batch 16 --json "$out/verifiers-cpu-$day.json"
+}
+
+traces() {  # full-verification rounds of held-out prompts
+    $bin/python benchmarks/heldout_prompts.py --num 330 --domain math --domain code > "$scratch/prompts.jsonl"
+    $bin/python benchmarks/heldout_prompts.py --num 1300 --domain chat >> "$scratch/prompts.jsonl"
+    $bin/sparkit compose --drafter dspark --scheduler fixed --calibrator identity --batch 32 \
+        --prompts "$scratch/prompts.jsonl" --trace "$scratch/full.jsonl" --show 0
+    $bin/sparkit compose --drafter mtp --gamma 1 --scheduler fixed --calibrator identity --batch 32 \
+        --num-prompts 96 --trace "$scratch/mtp1.jsonl" --show 0
+}
+
+calibration() {  # needs traces
+    $bin/python benchmarks/calibration.py "$scratch/full.jsonl" --sts $sts \
+        --out "$out/calibration-dspark-markov-$day.json" --plot "$out/reliability-dspark-markov-$day.png"
+    $bin/sparkit simulate --drift --source "$scratch/full.jsonl" --plot "$out/drift-$day.png" --json "$out/drift-$day.json"
+}
+
+serving() {  # needs traces: the frontier on recorded acceptance and a stated roofline; regret; a jagged curve
+    $bin/sparkit simulate --source "$scratch/full.jsonl" --baseline "$scratch/mtp1.jsonl" --calibrator "sts:path=$sts" \
+        --regret 1 --regret 4 --regret 16 --regret 64 --plot "$out/frontier-$day.png" --json "$out/frontier-$day.json"
+    $bin/sparkit simulate --source "$scratch/full.jsonl" --baseline "$scratch/mtp1.jsonl" --calibrator "sts:path=$sts" \
+        --capacity staircase:tile=32,per_tile=0.6 --scheduler greedy --scheduler delayed --scheduler foresight \
+        --regret 4 --regret 16 --regret 64 --json "$out/frontier-jagged-$day.json"
+}
+
+real() {  # the closed loop on the engine
+    $bin/sparkit simulate --real --scheduler fixed --scheduler greedy --scheduler delayed --scheduler foresight \
+        --trace "$scratch/real.jsonl" --json "$out/real-cpu-$day.json"
+    $bin/sparkit replay "$scratch/real.jsonl"
+}
+
+for stage in "${@:-tau speed batch verifiers traces calibration serving real}"; do
+    for one in $stage; do echo "== $one"; $one; done
+done
