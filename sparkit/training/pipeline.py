@@ -32,7 +32,7 @@ from sparkit.training.drafter import objective as drafter_objective
 from sparkit.training.generate import Sampling, generate
 from sparkit.training.loop import Training, run
 from sparkit.training.losses import RECIPES
-from sparkit.training.presets import DRAFTERS, Preset
+from sparkit.training.presets import ABLATIONS, DRAFTERS, Preset
 from sparkit.training.quality import Quality, measure
 from sparkit.training.responses import Features, Responses
 from sparkit.training.target import initialise, objective
@@ -128,9 +128,10 @@ def fresh_trainee(preset: Preset, name: str, target: TransformerTarget) -> Train
     Raises:
         LookupError: for a name that is not in the preset, with the names that are.
     """
-    spec = DRAFTERS.get(name)
-    if spec is None:
-        raise LookupError(f"drafter {name!r} is not among the bundled ones: {', '.join(DRAFTERS)}")
+    known = {**DRAFTERS, **ABLATIONS}
+    if name not in known:
+        raise LookupError(f"drafter {name!r} is not among the bundled ones and ablations: {', '.join(known)}")
+    spec = known[name]
     drafter = PARTS.create(spec.part, target=target, gamma=preset.gamma, seed=preset.seed, **spec.options)
     confidence = ConfidenceHead(target.hidden_size, drafter.config.confidence_rank)
     return Trainee(drafter, confidence, RECIPES[spec.recipe])

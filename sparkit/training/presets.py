@@ -66,6 +66,11 @@ DRAFTERS: Mapping[str, DrafterSpec] = MappingProxyType(
 )
 """Same sequences, same anchors, same optimiser steps for all."""
 
+ABLATIONS: Mapping[str, DrafterSpec] = MappingProxyType(
+    {"dflash-dspark-losses": DrafterSpec("dflash", "dspark", {"mask_token_id": 4})}
+)
+"""Not bundled: how much of dspark's lead is its losses, and how much its serial head."""
+
 SMOKE = Preset(
     target=TransformerConfig(
         vocab_size=BUNDLED.vocab_size,
