@@ -60,7 +60,7 @@ def target(
 
 @command.command()
 def drafter(
-    name: Annotated[str, typer.Argument(help="dflash, eagle3, mtp, dspark-{markov,gated,rnn}; or dflash-dspark-losses.")],
+    name: Annotated[str, typer.Argument(help="dflash, eagle3, mtp, dspark-{markov,gated,rnn}, dflash-dspark-losses.")],
     preset: PresetOption = "bundled",
     work: WorkOption = Path("runs"),
     target: Annotated[Path | None, typer.Option(help="Target folder; the bundled one if not given.")] = None,
