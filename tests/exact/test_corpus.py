@@ -187,3 +187,9 @@ def test_the_prompts_file_is_held_out_and_of_the_right_length() -> None:
         assert len(set(prompts)) == 96
         assert all(20 <= len(tokenizer.encode(prompt).ids) <= 90 for prompt in prompts)
         assert {d.prompt for d in documents(domain, "train", 1200, seed=0)}.isdisjoint(prompts)
+
+
+@pytest.mark.slow
+def test_the_bundled_tokenizer_is_what_training_makes() -> None:
+    """Kills: a tokenizer of another corpus than today's; `train all` would build weights that do not fit it."""
+    assert json.loads(train_tokenizer().to_str()) == json.loads(load_tokenizer().to_str())

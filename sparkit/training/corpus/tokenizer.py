@@ -3,8 +3,6 @@
 Digits stand alone, so that a sum is learned digit by digit. Any Unicode text survives encode and decode, because all
 256 bytes are in the alphabet. The ids 0..4 are the special tokens in the order of `SPECIAL_TOKENS`.
 
-The bundled file was learned from version 1 of the corpus (commit ce8384d) and stays, because weights hang on it.
-
 >>> tokenizer = load_tokenizer(); tokenizer.decode(tokenizer.encode("7 * 8 = 56").ids)
 '7 * 8 = 56'
 """
