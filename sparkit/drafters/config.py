@@ -124,15 +124,17 @@ class DrafterConfig:
         }
 
 
-def decoder_for(target: Target, num_layers: int) -> TransformerConfig:
-    """Draft layers shaped like the target's own, full attention."""
+def decoder_for(target: Target, num_layers: int, num_kv_heads: int | None = None) -> TransformerConfig:
+    """Draft layers shaped like the target's own, full attention; `num_kv_heads` None keeps the target's count too."""
     if isinstance(target, TransformerTarget):
         plain = replace(target.model.config, sliding_window=None, sliding_layers=(), eos_ids=())
         explicit = replace(plain, num_kv_heads=plain.kv_heads, head_dim=plain.head_size)
-        return replace(explicit, num_layers=num_layers, tie_embeddings=False)
+        shaped = replace(explicit, num_layers=num_layers, tie_embeddings=False)
+        return shaped if num_kv_heads is None else replace(shaped, num_kv_heads=num_kv_heads)
     heads = max(target.hidden_size // 64, 1)
     head_dim = -(-target.hidden_size // heads // 2) * 2  # rotary embeddings want it even
-    sizes = (target.vocab_size, target.hidden_size, 3 * target.hidden_size, num_layers, heads, heads, head_dim)
+    kv = num_kv_heads or heads
+    sizes = (target.vocab_size, target.hidden_size, 3 * target.hidden_size, num_layers, heads, kv, head_dim)
     return TransformerConfig(*sizes, max_positions=target.max_positions, tie_embeddings=False)
 
 

@@ -20,6 +20,7 @@ def dflash(
     path: Path | None = None,
     gamma: int | None = None,
     num_layers: int = 2,
+    num_kv_heads: int | None = None,
     taps: tuple[int, ...] | None = None,
     mask_token_id: int = 0,
     sample_from_anchor: bool = True,
@@ -32,6 +33,8 @@ def dflash(
         path: the folder; None makes an untrained drafter from the options that follow.
         gamma: longest block; None: as trained (7 when untrained).
         num_layers: draft layers.
+        num_kv_heads: key and value heads of a draft layer, all that the target's features pass through; None: the
+            target's own count.
         taps: target layers it reads; None spreads four over the depth.
         mask_token_id: a target token that stands for "to be predicted".
         sample_from_anchor: False predicts at the masks only (the original DFlash).
@@ -42,7 +45,7 @@ def dflash(
         return BlockDrafter(config, net, target, gamma)
     config = DrafterConfig(
         "dflash",
-        decoder_for(target, num_layers),
+        decoder_for(target, num_layers, num_kv_heads),
         default_taps(target.num_layers) if taps is None else tuple(taps),
         target.num_layers,
         gamma or 7,

@@ -22,6 +22,7 @@ def dspark(
     head: str | None = None,
     rank: int = 64,
     num_layers: int = 2,
+    num_kv_heads: int | None = None,
     taps: tuple[int, ...] | None = None,
     mask_token_id: int = 0,
     seed: int = 0,
@@ -35,6 +36,8 @@ def dspark(
         head: a registered serial head; None: the folder's own (markov when untrained).
         rank: of the head's table; 0 for the head "none".
         num_layers: draft layers.
+        num_kv_heads: key and value heads of a draft layer, all that the target's features pass through; None: the
+            target's own count.
         taps: target layers it reads; None spreads four over the depth.
         mask_token_id: a target token that stands for "to be predicted".
         seed: of the untrained weights.
@@ -50,7 +53,7 @@ def dspark(
     head = "markov" if head is None else head
     config = DrafterConfig(
         "dspark",
-        decoder_for(target, num_layers),
+        decoder_for(target, num_layers, num_kv_heads),
         default_taps(target.num_layers) if taps is None else tuple(taps),
         target.num_layers,
         gamma or 7,
