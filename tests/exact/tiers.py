@@ -145,7 +145,7 @@ class Warm:
 
     def start(self) -> Any:
         memory = self.inner.start()
-        pace = Pace(((1, Sums(8, 5.0, 5.0, 40.0, 10.0)),))
+        pace = Pace(((1, Sums(8, 5.0, 40.0, ((2, 5.0),))),))
         return pace if isinstance(memory, Pace) else replace(memory, pace=pace)
 
     def __getattr__(self, name: str) -> Any:

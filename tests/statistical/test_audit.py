@@ -59,7 +59,7 @@ def run(scheduler: str, verifier: str, num_tokens: int = 2000) -> tuple[Audit, i
 
 def test_lookahead_is_shown_lossy_within_2000_tokens() -> None:
     """Kills: an audit that looks at the wrong tokens (accepted ones only, say)."""
-    audit, shown, _ = run("lookahead:undrafted_probe_every=1", "rejection")
+    audit, shown, _ = run("lookahead", "rejection")
     assert shown is not None
     assert shown <= 2000
     assert reading(audit, declared_lossless=False, schedule_invariant=False).colour == "red"
