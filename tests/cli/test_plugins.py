@@ -38,7 +38,8 @@ def test_a_scheduler_that_forgets_the_budget_is_told_so(half: Path) -> None:
     text = half.read_text(encoding="utf-8").replace("spend_wishes(", "careless(")
     half.write_text(
         "from sparkit.rounds import Plan\n"
-        "def careless(wanted, limits):\n    return Plan(wanted.long().cumprod(-1).sum(-1).clamp(limits.floor, limits.ceiling))\n"
+        "def careless(wanted, limits):\n"
+        "    return Plan(wanted.long().cumprod(-1).sum(-1).clamp(limits.floor, limits.ceiling))\n"
         + text,
         encoding="utf-8",
     )
