@@ -13,11 +13,13 @@ import torch
 from sparkit.engine import Engine, Finished, Memories, Parts, Request
 from sparkit.engine.inbox import Inbox
 from sparkit.engine.requests import Sequence
-from sparkit.proofs.enumeration import COUPLED, Address, Enumerated, Known, Number, Path
+from sparkit.proofs.enumeration import Enumerated
 from sparkit.proofs.exploration import alive, state_key
+from sparkit.proofs.layout import Layout, Slices, memories_of
+from sparkit.proofs.paths import COUPLED, Address, Known, Number, Path
 from sparkit.proofs.problem import Law, Outcome, Problem, ProofClock, Watch
 from sparkit.proofs.witness import WitnessedDrafter, WitnessedVerifier
-from sparkit.proofs.worlds import Layout, Slices, WorldCalibrator, WorldConfidence, WorldScheduler, memories_of
+from sparkit.proofs.worlds import WorldCalibrator, WorldConfidence, WorldScheduler
 from sparkit.rounds import Limits, Round
 
 BATCH = 512

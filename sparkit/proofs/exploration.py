@@ -17,8 +17,9 @@ from fractions import Fraction
 import torch
 
 from sparkit.engine import Engine, Memories, Snapshot, restore, snapshot
-from sparkit.proofs.enumeration import Address, Enumerated, Known, Number, Path
+from sparkit.proofs.enumeration import Enumerated
 from sparkit.proofs.freezing import Numbering
+from sparkit.proofs.paths import Address, Known, Number, Path
 from sparkit.proofs.problem import Law, Outcome, Problem, ProofClock, Watch
 from sparkit.proofs.witness import WitnessedVerifier, witnessed
 

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from sparkit.capacity import Capacity, from_rates
+from sparkit.proofs.blame import spell
 from sparkit.proofs.freezing import freeze
 from sparkit.proofs.laws.keeping import Report, hold
-from sparkit.proofs.witness import spell
 from sparkit.protocols import Scheduler
 from sparkit.rounds import Limits
 from sparkit.survival import survival_of
