@@ -88,7 +88,8 @@ def test_nothing_heavy_before_the_first_screen(plain_python: Callable[..., subpr
     code = (
         "import sys\n"
         "from sparkit_tui.app import SparkitApp\n"
-        "from sparkit_tui.sources.live import LiveLab, LiveSource\n"
+        "from sparkit_tui.sources.laboratory import LiveLab\n"
+        "from sparkit_tui.sources.live import LiveSource\n"
         "from sparkit_tui.settings import Settings\n"
         "SparkitApp(LiveSource(Settings()), LiveLab())\n"
         "print({'torch', 'numpy', 'transformers', 'matplotlib'} & set(sys.modules))"
