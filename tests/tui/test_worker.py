@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sparkit_tui.feed import Feed
 from sparkit_tui.messages import Failed, FeedAdvanced, Over
-from sparkit_tui.screens.overlays import Panel, advice
+from sparkit_tui.screens.overlays import advice
 from sparkit_tui.sources.replay import ReplaySource
 from sparkit_tui.worker import Driver
 
