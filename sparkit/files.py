@@ -7,6 +7,7 @@ or the new one. A read checks the size before it parses, so that a file from a s
 {'gamma': 7}
 """
 
+import itertools
 import json
 import os
 import re
@@ -20,6 +21,7 @@ MAX_JSON_BYTES = 64 * 1024 * 1024
 MAX_JSON_DEPTH = 64
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)  # a bracket inside a text opens nothing
 _FLAT = bytes(set(range(256)) - set(b"[]{}"))
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 @contextmanager
@@ -72,9 +74,27 @@ def parse_json(data: bytes, name: str) -> Any:
     if deepest > MAX_JSON_DEPTH:
         raise ValueError(f"{name}: nested {deepest} deep; at most {MAX_JSON_DEPTH} levels are read")
     try:
-        return json.loads(data)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        document = json.loads(data)
+        if _SURROGATE.search(data):  # half a character: whoever writes or prints it later would fail
+            json.dumps(document, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:  # ValueError itself: a number of more digits than Python converts
         raise ValueError(f"{name}: not JSON: {error}") from error
+    return document
+
+
+def shown(value: object, most: int = 60) -> str:
+    """A stranger's value for a message: on one line, printable, and short whatever it is.
+
+    >>> shown([0] * 1000, 12)
+    '[0, 0, 0, 0,...'
+    """
+    text = repr(value) if not isinstance(value, list | tuple | dict) else _start(value, most)
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+def _start(value: list[object] | tuple[object, ...] | dict[object, object], most: int) -> str:
+    """The beginning of a container's repr; no more of it is spelled out than is shown."""
+    return repr(type(value)(itertools.islice(value.items(), most)) if isinstance(value, dict) else value[:most])
 
 
 def _may_nest(data: bytes) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparkit.capacity.curve import Curve
+from sparkit.files import shown
 
 SCHEMA = "sparkit.capacity/1"
 CURVES = ("verify", "draft", "overhead", "plain_overhead", "raw_verify")
@@ -18,8 +19,8 @@ def read_fields(document: Any, where: str, schema: str, known: Sequence[str]) ->
     if not isinstance(document, dict) or document.get("schema") != schema:
         raise ValueError(f"{where}: expected a JSON object of schema {schema!r}; make one with `sparkit profile`")
     if unknown := [key for key in document if key not in known]:
-        raise ValueError(f"{where}: unknown field {unknown[0]!r}; a capacity has {', '.join(sorted(known))}")
-    if "verify" not in document:
+        raise ValueError(f"{where}: unknown field {shown(unknown[0])}; a capacity has {', '.join(sorted(known))}")
+    if document.get("verify") is None:
         raise ValueError(f"{where}: the field 'verify' is missing; it holds points, [[batch_tokens, seconds], ...]")
     curves = {name: curve_of(document[name], f"{where}, {name}") for name in CURVES if document.get(name) is not None}
     source, is_measured = document.get("source", "table"), document.get("is_measured", False)
