@@ -53,9 +53,13 @@ class Enumerated:
 
     def begin(self, script: tuple[int, ...], known: dict[Address, Known], frontier: dict[int, int]) -> Path:
         """Starts a path from a state's knowledge."""
-        one: Number = 1.0 if self.oracle is None else Fraction(1)
-        self.paths = [Path(script, dict(known), frontier, probability=one)]
+        self.paths = [Path(script, dict(known), frontier, probability=self.one)]
         return self.paths[0]
+
+    @property
+    def one(self) -> Number:
+        """Certainty, in the numbers that probabilities are counted in."""
+        return 1.0 if self.oracle is None else Fraction(1)
 
     def path_of(self, seed: int) -> tuple[Path, int]:
         """The path that a request's decisions belong to, and the request's seed within its world."""

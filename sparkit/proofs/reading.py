@@ -70,8 +70,7 @@ def matrix_table(runs: list[dict[str, Any]]) -> "Table":
     """One line a drafter, confidence and calibrator; a column a verifier, with one mark a scheduler."""
     cells = {_names(run["recipe"]): "[green]·[/]" if run["lossless"] else "[red]x[/]" for run in runs}
     schedulers, verifiers = (sorted({run["recipe"][kind] for run in runs}) for kind in ("scheduler", "verifier"))
-    title = f"· exact, x lossy; the marks of a cell are the schedulers {', '.join(schedulers)}"
-    table = _table(title, "drafter", "confidence", "calibrator", *verifiers)
+    table = _table(f"{len(runs)} compositions", "drafter", "confidence", "calibrator", *verifiers)
     for line in dict.fromkeys(names[:3] for names in cells):
         marks = ["".join(cells.get((*line, s, v), " ") for s in schedulers) for v in verifiers]
         table.add_row(*line, *marks)
@@ -91,7 +90,9 @@ def matrix_summary(document: dict[str, Any]) -> list[str]:
     lossy = [run for run in runs if not run["declared_lossless"]]
     caught = sum(not run["lossless"] for run in lossy)
     word = "" if document["is_complete"] else "[yellow]not complete[/]: "
+    schedulers = sorted({run["recipe"]["scheduler"] for run in runs})
     lines = [
+        f"· exact, x lossy; the marks of a cell are the schedulers {', '.join(schedulers)}",
         f"{word}{len(runs)} of {document['num_compositions']} compositions in {document['seconds']:.0f} s",
         f"declared lossless: {len(ought)}, largest total variation {document['max_total_variation']:.2g}",
         f"declared lossy: {len(lossy)}, of which {caught} measured lossy in these worlds",
