@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from sparkit_tui.ink import Part, bar, cell, fit, level, line, link, number, piece, within
+from sparkit_tui.ink import Part, bar, cell, count, fit, level, line, link, number, piece, within
 from sparkit_tui.model.cells import Cell, cells_of
 from sparkit_tui.palette import MARKS
 
@@ -64,7 +64,7 @@ def _block_title(header: Header, round_: Round, selection: Selection, width: int
     anchor = piece(header.pieces[round_.anchor])
     facts += [
         _fact("anchor", f"“{anchor}” at {round_.anchor_position}"),
-        _fact("batch", f"{round_.batch_tokens} tokens"),
+        _fact("batch", count(round_.batch_tokens, "token")),
     ]
     return within([*facts, _fact("took", f"{round_.seconds.total * 1e3:.1f} ms")], width)
 
