@@ -22,7 +22,8 @@ class GatedHead(nn.Module):
         if rank < 1 or hidden_size < 1:
             raise ValueError(f"head 'gated' with rank={rank}, hidden_size={hidden_size}: expected both at least 1")
         self.rank = rank
-        self.embedding = nn.Embedding(vocab_size, rank)
+        # Drawn as torch draws it; torch's own way, on the meta device, imports its compiler: 2 s of every start.
+        self.embedding = nn.Embedding(vocab_size, rank, _weight=torch.randn(vocab_size, rank))
         self.gate = nn.Linear(hidden_size + rank, rank)
         self.to_logits = nn.Linear(rank, vocab_size, bias=False)
 

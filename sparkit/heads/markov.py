@@ -7,6 +7,7 @@ one row of a table and one small product. At k = 1 the previous token is the anc
 2
 """
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -22,7 +23,8 @@ class MarkovHead(nn.Module):
         if rank < 1:
             raise ValueError(f"head 'markov' with rank={rank}: expected at least 1; for no head take 'none'")
         self.rank = rank
-        self.embedding = nn.Embedding(vocab_size, rank)
+        # Drawn as torch draws it; torch's own way, on the meta device, imports its compiler: 2 s of every start.
+        self.embedding = nn.Embedding(vocab_size, rank, _weight=torch.randn(vocab_size, rank))
         self.to_logits = nn.Linear(rank, vocab_size, bias=False)
 
     def start(self, anchor: Int[Tensor, " R"]) -> None:

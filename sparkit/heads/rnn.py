@@ -25,7 +25,8 @@ class RnnHead(nn.Module):
         if rank < 1 or hidden_size < 1:
             raise ValueError(f"head 'rnn' with rank={rank}, hidden_size={hidden_size}: expected both at least 1")
         self.rank = rank
-        self.embedding = nn.Embedding(vocab_size, rank)
+        # Drawn as torch draws it; torch's own way, on the meta device, imports its compiler: 2 s of every start.
+        self.embedding = nn.Embedding(vocab_size, rank, _weight=torch.randn(vocab_size, rank))
         self.joint = nn.Linear(2 * rank + hidden_size, 3 * rank)
         self.to_logits = nn.Linear(rank, vocab_size, bias=False)
 
