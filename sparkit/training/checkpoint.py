@@ -9,7 +9,6 @@ Not done here: writing finished folders (`sparkit.targets.loaders.save_model`, `
 """
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from sparkit.files import parse_json, shown
+from sparkit.files import parse_json, scratch_for, shown
 from sparkit.targets.loaders.safetensors_file import Shards
 
 FILE = "checkpoint.safetensors"
@@ -51,10 +50,12 @@ def save_checkpoint(folder: Path, module: nn.Module, optimizer: torch.optim.Opti
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> Path:
     """A safetensors file that is there whole or not at all."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    scratch = scratch_for(path)
     try:
         save_file({name: t.contiguous() for name, t in tensors.items()}, scratch, metadata=metadata)
         scratch.replace(path)
+    except SafetensorError as error:  # its text says why: no space left, for instance
+        raise OSError(f"cannot write {path}: {error}") from error
     finally:
         scratch.unlink(missing_ok=True)
     return path

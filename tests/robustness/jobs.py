@@ -5,12 +5,16 @@ file, with no failed allocation behind it. Wrong: every other exception, a text 
 or a program opened outside the folder.
 """
 
+import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from sparkit.cli.errors import sentence
 
 CPU_SECONDS = 2.0
 MEGABYTES = 512
@@ -19,7 +23,29 @@ CLEAN = (ValueError, LookupError, FileNotFoundError)
 READABLE = tuple(map(os.path.realpath, (sys.prefix, sys.base_prefix, Path(__file__).parents[2], "/proc", "/sys")))
 FORBIDDEN = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect", "pickle.find_class")
 
+DOORS = ("writing", "write_tensors", "write_folder", "new_folder")  # where sparkit makes a file
+
 trespasses: list[str] = []
+
+
+def warm_up() -> None:
+    """Reads and writes everything once, so that no worker imports anything."""
+    import tempfile
+
+    from tests.robustness.readers import READERS
+    from tests.robustness.writers import WRITERS
+
+    with tempfile.TemporaryDirectory() as scratch:
+        for i, part in enumerate((*READERS.values(), *WRITERS.values())):
+            folder = Path(scratch) / str(i)
+            folder.mkdir()
+            if isinstance(part, type(next(iter(READERS.values())))):
+                part.make(folder)
+                part.read(folder)
+            else:
+                part.write(folder, 1)
+                part.write(folder, 2)
+                part.version(folder)
 
 
 def fuzz(lines: Iterator[str], answer: Callable[[Any], None], reader: str, folder: str) -> None:
@@ -101,4 +127,61 @@ def _watch(folder: str) -> None:
     sys.addaudithook(hook)
 
 
-JOBS = {"fuzz": fuzz}
+def write(
+    lines: Iterator[str], answer: Callable[[Any], None], writer: str, folder: str, version: int, **end: float
+) -> None:
+    """Writes a version of a file, and is killed on the way.
+
+    Args:
+        lines: not read.
+        answer: told how many lines of sparkit ran, which of them were of `DOORS`, and what was logged.
+        writer: a key of `tests.robustness.writers.WRITERS`.
+        folder: where it writes.
+        version: what it writes.
+        end: `line`, the number of the line of sparkit before which SIGKILL comes; or `seconds` after which the process
+            is gone without another instruction (the default action of SIGALRM).
+    """
+    from tests.robustness.writers import WRITERS
+
+    said: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("sparkit").addHandler(handler)
+    ran, doors = 0, list[int]()
+
+    def trace(frame: Any, event: str, arg: Any) -> Any:
+        nonlocal ran
+        if "/sparkit/" not in frame.f_code.co_filename:
+            return None
+        ran += 1
+        if frame.f_code.co_name in DOORS:
+            doors.append(ran)
+        if ran == end.get("line"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    if "seconds" in end:
+        signal.setitimer(signal.ITIMER_REAL, end["seconds"])
+    else:
+        sys.settrace(trace)
+    WRITERS[writer].write(Path(folder), version)
+    sys.settrace(None)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    answer({"lines": ran, "doors": doors, "said": said})
+
+
+def full(lines: Iterator[str], answer: Callable[[Any], None], writer: str, folder: str, size: int) -> None:
+    """Writes version 2 where no file can grow past `size` bytes, and tells how that ended."""
+    from tests.robustness.writers import WRITERS
+
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # then the write fails as on a full disk
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    try:
+        WRITERS[writer].write(Path(folder), 2)
+    except OSError as error:
+        answer({"error": sentence(error)})
+    else:
+        answer({"ok": ""})
+
+
+JOBS = {"fuzz": fuzz, "write": write, "full": full}

@@ -5,7 +5,6 @@ runs out of memory, panics or opens something outside the folder is the failure,
 """
 
 import base64
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,15 +13,9 @@ from hypothesis import strategies as st
 
 from tests.robustness.damage import damaged
 from tests.robustness.readers import READERS, Reader
-from tests.robustness.zygote import Ended, Job, Zygote, zygote
+from tests.robustness.zygote import Ended, Job, Zygote
 
 CI_EXAMPLES, DEEP_EXAMPLES = 500, 5000
-
-
-@pytest.fixture(scope="module")
-def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
-    with zygote(tmp_path_factory.mktemp("z")) as running:
-        yield running
 
 
 class Nursery:

@@ -159,6 +159,7 @@ def _work(connection: socket.socket, jobs: dict[str, Callable[..., None]]) -> No
 
 
 if __name__ == "__main__":
-    from tests.robustness.jobs import JOBS
+    from tests.robustness.jobs import JOBS, warm_up
 
+    warm_up()
     serve(sys.argv[1], JOBS)
