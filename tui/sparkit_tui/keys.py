@@ -40,9 +40,8 @@ def commands(app: App[None], screen: Screen[object], bindings: Iterable[BindingT
     """A command for each binding; a screen's own action runs there, though the palette lay over it."""
     for binding in bindings:
         if isinstance(binding, Binding):
-            place, action = (app, binding.action.removeprefix("app."))
-            if action.startswith("screen."):
-                place, action = screen, action.removeprefix("screen.")
-            run = partial(app.run_action, action, default_namespace=place)
+            of_screen = binding.action.startswith("screen.")
+            action = binding.action.removeprefix("screen.").removeprefix("app.")
+            run = partial(app.run_action, action, default_namespace=screen if of_screen else app)
             sign = SIGNS.get(binding.key, binding.key)
             yield SystemCommand(binding.description.capitalize(), f"key {sign}", partial(app.call_after_refresh, run))

@@ -72,7 +72,7 @@ def _wordings(header: Header) -> list[Content]:
     chain = [header.drafter, *rest]
     law = [f"γ {header.gamma}", f"T {header.temperature:g}"]
     run = [f"batch {header.batch}", f"seed {header.seed}"]
-    pairs = (
+    pairs: tuple[tuple[list[str], list[str]], ...] = (
         ([target, *chain], law + run), (chain, law + run), (chain, law), (chain, []), ([header.drafter, scheduler], []),
         ([header.drafter], []),
     )  # fmt: skip
