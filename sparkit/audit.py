@@ -91,19 +91,21 @@ class Reading:
     sentence: str
 
 
-def reading(audit: Audit, *, declared_lossless: bool, schedule_invariant: bool, equals_plain: bool = True) -> Reading:
+def reading(
+    audit: Audit, *, declared_lossless: bool, schedule_invariant: bool, equals_plain: bool | None = None
+) -> Reading:
     """The verdict on a run.
 
     Args:
         audit: its evidence.
         declared_lossless: what the composition says of itself.
         schedule_invariant: whether the verifier is exact under any schedule (the audit is then off).
-        equals_plain: for such a verifier, whether the text equals the plain decoding of its seed.
+        equals_plain: for such a verifier, whether the text equals the plain decoding of its seed; None: not compared.
     """
     if schedule_invariant:
-        if equals_plain:
-            return Reading(None, "green", REASON)
-        return Reading(None, "red", "the text differs from the plain decoding of its seed")
+        if equals_plain is False:
+            return Reading(None, "red", "the text differs from the plain decoding of its seed")
+        return Reading(None, "green", "the text equals the plain decoding of its seed" if equals_plain else REASON)
     value = audit.log_e_value
     if audit.is_shown_lossy:
         shown = f"shown lossy: e-value {_spell(audit.max_log_e_value)} after {audit.num_tokens} tokens"

@@ -98,7 +98,7 @@ def assemble(recipe: Recipe, *, measure: bool = True) -> Composition:
     """
     target, tokenizer = _target(recipe)
     folder = drafter_folder(recipe)
-    drafter = _drafter(recipe, target, folder)
+    drafter = _drafter(recipe, target, folder, tokenizer)
     if drafter is not None:
         target = target.with_taps(drafter.feature_layers)
     context = _context(recipe, target, folder)
@@ -155,7 +155,7 @@ def drafter_folder(recipe: Recipe) -> Path | None:
     return next((folder / each for each in names if (folder / each).is_dir()), None)
 
 
-def _drafter(recipe: Recipe, target: Any, folder: Path | None) -> Any:
+def _drafter(recipe: Recipe, target: Any, folder: Path | None, tokenizer: Tokenizer | None) -> Any:
     name, params = parse_spec(recipe.drafter)
     if name == PLAIN:
         return None
@@ -166,7 +166,7 @@ def _drafter(recipe: Recipe, target: Any, folder: Path | None) -> Any:
             f"no trained {name} for target {recipe.target!r}; give its folder as --drafter {name}:path=FOLDER, "
             "train one (sparkit train drafter), or use a drafter without weights: ngram, small_lm"
         )
-    context = {"target": target, "gamma": recipe.gamma}
+    context = {"target": target, "gamma": recipe.gamma, "tokenizer": tokenizer}
     if is_neural:
         context |= {"path": folder, **({} if recipe.head is None else {"head": recipe.head})}
     elif recipe.head is not None:

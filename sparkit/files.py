@@ -1,25 +1,33 @@
 """Files are written whole or not at all, and read within stated limits.
 
 A write goes to a temporary name beside the target and is renamed when complete: a killed process leaves the old file
-or the new one. A read checks the size before it parses, so that a file from a stranger costs no more than its limit.
+or the new one. The temporary name tells whose it is, so that the next write removes what a killed run left and says so.
+A read checks the size before it parses, so that a file from a stranger costs no more than its limit.
 
 >>> parse_json(b'{"gamma": 7}', "example")
 {'gamma': 7}
 """
 
+import glob
+import itertools
 import json
+import logging
 import os
+import platform
 import re
-import tempfile
+import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+log = logging.getLogger(__name__)
 MAX_JSON_BYTES = 64 * 1024 * 1024
 MAX_JSON_DEPTH = 64
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)  # a bracket inside a text opens nothing
 _FLAT = bytes(set(range(256)) - set(b"[]{}"))
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 @contextmanager
@@ -28,20 +36,50 @@ def writing(path: Path) -> Iterator[BinaryIO]:
 
     Raises:
         FileNotFoundError: if the folder does not exist.
+        OSError: naming `path`, when it cannot be written: no space, no permission.
     """
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: the folder {path.parent} does not exist; create it first")
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    scratch = scratch_for(path)
     try:
-        with os.fdopen(handle, "wb") as out:
+        with scratch.open("xb") as out:
             yield out
             out.flush()
             os.fsync(out.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
+        scratch.replace(path)
+    except OSError as error:  # a full disk names no file, a folder without permission names the scratch
+        scratch.unlink(missing_ok=True)
+        if error.filename in (None, str(scratch)) and error.errno is not None:
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
+
+
+def scratch_for(path: Path) -> Path:
+    """A new name beside `path` for its content until it is whole; what killed runs left there is removed."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        host, _, process = left.name.removesuffix(".part").rpartition(".")[2].rpartition("-")
+        if host == _host() and process.isdigit() and not _is_running(int(process)):
+            shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+            log.warning("%s: removed the unfinished %s, which a run that was killed left behind", path, left.name)
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.{_host()}-{os.getpid()}.part")
+
+
+def _host() -> str:
+    return re.sub(r"[^A-Za-z0-9]", "", platform.node()) or "here"
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):  # somebody else's; and no number of ours
+        return True
+    return True
 
 
 def write_json(path: Path, document: Any) -> None:
@@ -72,9 +110,27 @@ def parse_json(data: bytes, name: str) -> Any:
     if deepest > MAX_JSON_DEPTH:
         raise ValueError(f"{name}: nested {deepest} deep; at most {MAX_JSON_DEPTH} levels are read")
     try:
-        return json.loads(data)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        document = json.loads(data)
+        if _SURROGATE.search(data):  # half a character: whoever writes or prints it later would fail
+            json.dumps(document, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:  # ValueError itself: a number of more digits than Python converts
         raise ValueError(f"{name}: not JSON: {error}") from error
+    return document
+
+
+def shown(value: object, most: int = 60) -> str:
+    """A stranger's value for a message: on one line, printable, and short whatever it is.
+
+    >>> shown([0] * 1000, 12)
+    '[0, 0, 0, 0,...'
+    """
+    text = repr(value) if not isinstance(value, list | tuple | dict) else _start(value, most)
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+def _start(value: list[object] | tuple[object, ...] | dict[object, object], most: int) -> str:
+    """The beginning of a container's repr; no more of it is spelled out than is shown."""
+    return repr(type(value)(itertools.islice(value.items(), most)) if isinstance(value, dict) else value[:most])
 
 
 def _may_nest(data: bytes) -> bool:

@@ -17,6 +17,7 @@ from sparkit.capacity import Capacity
 from sparkit.rounds import Rounds
 
 FORGETTING = 0.9  # weight of a drafted step against the next one at the same R
+FORGOTTEN = 1e-6  # a size of this weight is dropped: about 130 steps ago
 MIN_STEPS = 8  # before that many, drafting has not had its chance (the first one absorbs whole prompts)
 
 
@@ -24,16 +25,20 @@ class Sums(NamedTuple):
     """Drafted steps at one number of requests, forgotten exponentially."""
 
     num_steps: int
-    weight: float
     tokens: float
     seconds: float
-    batch_tokens: float
+    sizes: tuple[tuple[int, float], ...]  # batch_tokens -> weight of the steps of that size
 
     def plus(self, tokens: int, seconds: float, batch_tokens: int) -> "Sums":
         """One more step."""
-        old = (self.weight, self.tokens, self.seconds, self.batch_tokens)
-        new = (1.0, tokens, seconds, batch_tokens)
-        return Sums(self.num_steps + 1, *(FORGETTING * a + b for a, b in zip(old, new, strict=True)))
+        sizes = {size: FORGETTING * weight for size, weight in self.sizes if weight > FORGOTTEN}
+        sizes[batch_tokens] = sizes.get(batch_tokens, 0.0) + 1.0
+        totals = (FORGETTING * self.tokens + tokens, FORGETTING * self.seconds + seconds)
+        return Sums(self.num_steps + 1, *totals, tuple(sorted(sizes.items())))
+
+    def priced(self, num_requests: int, capacity: Capacity) -> float:
+        """Seconds of the same steps on a curve, size by size: a curve with a cliff says nothing at the mean size."""
+        return sum(weight / capacity.rounds_per_second(num_requests, size) for size, weight in self.sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +55,8 @@ class Pace:
         sums = dict(self.by_requests).get(num_requests)
         if sums is None or sums.num_steps < MIN_STEPS:
             return True
-        seconds = sums.seconds
-        if not capacity.is_measured:  # its seconds are not this clock's: price the same steps on the curve itself
-            seconds = sums.weight / capacity.rounds_per_second(num_requests, round(sums.batch_tokens / sums.weight))
+        # an analytic curve's seconds are not this clock's: the same steps are priced on the curve itself
+        seconds = sums.seconds if capacity.is_measured else sums.priced(num_requests, capacity)
         plain = num_requests * capacity.undrafted_rate(num_requests, num_requests)
         return sums.tokens > plain * seconds
 
@@ -64,7 +68,7 @@ class Pace:
         accepted = int(rounds.verdict.accepted.sum())
         batch_tokens = base + int(rounds.plan.verify_len.sum())
         table = dict(self.by_requests)
-        sums = table.get(num, Sums(0, 0.0, 0.0, 0.0, 0.0))
+        sums = table.get(num, Sums(0, 0.0, 0.0, ()))
         table[num] = sums.plus(accepted + num, rounds.seconds, batch_tokens)
         return Pace(tuple(sorted(table.items())), 0)
 

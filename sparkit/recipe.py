@@ -9,15 +9,18 @@ Parts are written NAME or NAME:key=value,... (`sparkit.spec`). A recipe is data:
 import tomllib
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import tomli_w
 
-from sparkit.files import writing
+from sparkit.files import shown, writing
 from sparkit.sampling import SamplingParams
 
 SCHEMA = "sparkit.recipe/1"
 MAX_BYTES = 1024 * 1024
+MAX_ITEMS = 10_000  # of a list: stop texts, stop tokens, biases
+MAX_MARKS = 4 * MAX_ITEMS  # dots and brackets of one line: tomllib takes time and depth for each
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,29 +82,55 @@ class Recipe:
         Raises:
             ValueError: naming file and field, for anything a recipe does not have.
         """
-        try:
-            size = Path(path).stat().st_size
-            document = tomllib.loads(Path(path).read_text("utf-8")) if size <= MAX_BYTES else None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise ValueError(f"{path}: not a TOML recipe: {error}") from error
-        if document is None:
-            raise ValueError(f"{path}: {size} bytes; a recipe has at most {MAX_BYTES}")
+        document = _document(Path(path))
         if document.pop("schema", SCHEMA) != SCHEMA:
             raise ValueError(f"{path}: expected schema {SCHEMA!r}")
         hints = get_type_hints(cls)
         if unknown := [key for key in document if key not in hints]:
-            raise ValueError(f"{path}: unknown field {unknown[0]!r}; a recipe has {', '.join(hints)}")
-        return cls(**{key: _field(f"{path}, {key}", hints[key], value) for key, value in document.items()})
+            raise ValueError(f"{path}: unknown field {shown(unknown[0])}; a recipe has {', '.join(hints)}")
+        values = {key: _field(f"{path}, {key}", hints[key], value) for key, value in document.items()}
+        try:
+            return cls(**values)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+
+
+def _document(path: Path) -> dict[str, Any]:
+    size = path.stat().st_size
+    if size > MAX_BYTES:
+        raise ValueError(f"{path}: {size} bytes; a recipe has at most {MAX_BYTES}")
+    content = path.read_bytes()
+    if (
+        max((line.count(b".") + line.count(b"[") + line.count(b"{") for line in content.split(b"\n")), default=0)
+        > MAX_MARKS
+    ):
+        raise ValueError(f"{path}: a line with more than {MAX_MARKS} dots and brackets is no recipe's")
+    try:
+        return tomllib.loads(content.decode())
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # TOMLDecodeError, UnicodeDecodeError, and numbers too long for Python
+        raise ValueError(f"{path}: not a TOML recipe: {shown(str(error), 200)}") from error
 
 
 def _field(where: str, kind: Any, value: Any) -> Any:
-    wanted = [k for k in (get_args(kind) or (kind,)) if isinstance(k, type) and k is not type(None)]
-    if str(kind).startswith("tuple"):
-        if not isinstance(value, list):
-            raise ValueError(f"{where}: expected a list, found {value!r}")
-        return tuple(tuple(item) if isinstance(item, list) else item for item in value)
-    if wanted == [float] and type(value) is int:
+    """The value as its annotation wants it; a list becomes a tuple, and every item of it is held to its own type."""
+    if get_origin(kind) is UnionType:
+        kind = next(option for option in get_args(kind) if option is not type(None))
+    if get_origin(kind) is tuple:
+        return _items(where, get_args(kind), value)
+    if kind is float and type(value) is int and abs(value) < 1 << 53:
         return float(value)
-    if type(value) not in wanted:
-        raise ValueError(f"{where}: expected {wanted[0].__name__}, found {value!r}")
+    if type(value) is not kind:
+        raise ValueError(f"{where}: expected {kind.__name__}, found {shown(value)}")
     return value
+
+
+def _items(where: str, kinds: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, list) or len(value) > MAX_ITEMS:
+        raise ValueError(f"{where}: expected a list of at most {MAX_ITEMS}, found {shown(value)}")
+    wanted = [kinds[0]] * len(value) if kinds[-1] is Ellipsis else list(kinds)
+    if len(wanted) != len(value):
+        raise ValueError(f"{where}: expected {len(wanted)} items, found {shown(value)}")
+    return tuple(_field(f"{where}[{i}]", k, v) for i, (k, v) in enumerate(zip(wanted, value, strict=True)))

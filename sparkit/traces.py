@@ -6,6 +6,8 @@ ends in the middle of a line (a full disk, a killed run) gives the rounds before
 
 import dataclasses
 import json
+import re
+import sys
 import types
 import typing
 from collections.abc import Iterable, Iterator
@@ -18,6 +20,8 @@ from sparkit.rounds import Round, Seconds, Token, TopTokens
 
 SCHEMA = "sparkit.trace/1"
 MAX_LINE_BYTES = 4 * 1024 * 1024
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
+_INFINITE = (float("inf"), float("-inf"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +158,7 @@ def _record(kind: Any, value: Any, where: str) -> Any:
 def _key(kind: Any, key: str, where: str) -> Any:
     if kind is not int:
         return key
-    _expect(key.lstrip("-").isdigit() and len(key) < 20, key, where, "an integer key")
+    _expect(_INTEGER.fullmatch(key) is not None, key, where, "an integer key")
     return int(key)
 
 
@@ -164,7 +168,8 @@ def _scalar(kind: Any, value: Any, where: str) -> Any:
             return float("nan")
         if value in ("inf", "-inf"):
             return float(value)
-        _expect(isinstance(value, int | float) and not isinstance(value, bool), value, where, "a number")
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        _expect(is_number and (value in _INFINITE or not abs(value) > sys.float_info.max), value, where, "a number")
         return float(value)
     is_right = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
     return _expect(is_right, value, where, f"a {kind.__name__}")

@@ -51,7 +51,7 @@ class Isotonic:
         if not knots:
             raise ValueError("isotonic needs path=FILE (made by `sparkit calibrate`) or knots")
         if not all(_rises(table) for table in knots):
-            raise ValueError("isotonic knots: expected (logit, confidence in 0..1), both ascending")
+            raise ValueError(f"{path or 'isotonic'}: knots: expected (logit, confidence in 0..1), both ascending")
         self.knots = knots
 
     @classmethod

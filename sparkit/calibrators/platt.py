@@ -54,7 +54,8 @@ class Platt:
         if slopes is None or biases is None:
             raise ValueError("platt needs path=FILE (made by `sparkit calibrate`), or slopes and biases")
         if len(slopes) != len(biases) or min(slopes, default=-1.0) < 0:
-            raise ValueError(f"platt slopes={slopes}, biases={biases}: expected one of each a position, slopes >= 0")
+            given = f"{path or 'platt'}: slopes={slopes}, biases={biases}"
+            raise ValueError(f"{given}: expected one of each a position, slopes >= 0")
         self.slopes = torch.tensor(slopes, dtype=torch.float64)
         self.biases = torch.tensor(biases, dtype=torch.float64)
 

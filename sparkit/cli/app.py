@@ -8,6 +8,7 @@ sub-commands). Its line below shows as soon as the file exists. Third parties ad
 import importlib
 import importlib.metadata
 import importlib.util
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -117,13 +118,30 @@ app = typer.Typer(
 )
 
 
+def _load_plugins(paths: list[Path] | None) -> list[Path] | None:
+    if paths:
+        with errors.spoken():
+            from sparkit.cli import plugins
+
+            for path in paths:
+                plugins.load_file(path)
+    return paths
+
+
 @app.callback()
 def _sparkit(
+    plugin: Annotated[
+        list[Path] | None,
+        typer.Option(callback=_load_plugins, help="A Python file that registers parts of your own (several)."),
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
     ] = False,
 ) -> None:
-    """Speculative decoding with DSpark: decode, measure, prove. `sparkit COMMAND --help` shows examples."""
+    """Speculative decoding with DSpark: decode, measure, prove. `sparkit COMMAND --help` shows examples.
+
+    A part of your own in one file: `sparkit --plugin mine.py check scheduler mine`.
+    """
 
 
 def main() -> None:

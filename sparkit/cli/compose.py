@@ -53,6 +53,8 @@ def command(
     Examples: `sparkit compose --drafter dspark --scheduler greedy` ·
     `sparkit compose --prompt "Tom has 3 apples." --temperature 0` ·
     `sparkit compose --drafter dspark --drafter dflash --drafter eagle3 --domain all --json out.json`
+
+    Ctrl-C keeps what was decoded until then: printed, written, `is_complete` false in the document, exit code 130.
     """
     from sparkit.cli import composing
     from sparkit.recipe import Recipe

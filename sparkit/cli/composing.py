@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +110,8 @@ def _write_trace(path: Path, run: Run) -> None:
         for done in run.domains.values()
         for f, p in zip(done.finished, done.prompts, strict=True)
     }
-    recipe = comparison.rows(run)[0]["recipe"]
+    named = {k: v for k, v in run.composition.names.items() if k in ("head", "confidence", "calibrator")}
+    recipe = {**asdict(run.composition.recipe), **named}
     capacity = run.composition.parts.capacity.to_json()
     header = TraceHeader(recipe, run.composition.recipe.gamma, rows, pieces, capacity, run.composition.recipe.seed)
     write_trace(path, header, rounds)

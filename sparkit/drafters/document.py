@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from sparkit.drafters.config import HEAD_NAMES, Algorithm, DrafterConfig
+from sparkit.files import shown
 from sparkit.targets.loaders.folder import read_object
 from sparkit.targets.loaders.layout import config_of
 
@@ -58,19 +59,19 @@ class _Reader:
         if value is None and default is not ...:
             return default
         if type(value) is not int or value < -1:
-            raise ValueError(f"{self.where}: {name} is {value!r}; expected a whole number")
+            raise ValueError(f"{self.where}: {name} is {shown(value)}; expected a whole number")
         return value
 
     def flag(self, name: str, *, default: bool) -> bool:
         value = self.document.get(name, default)
         if not isinstance(value, bool):
-            raise ValueError(f"{self.where}: {name} is {value!r}; expected true or false")
+            raise ValueError(f"{self.where}: {name} is {shown(value)}; expected true or false")
         return value
 
     def layers(self, name: str) -> tuple[int, ...]:
         value = self.document.get(name)
-        if not isinstance(value, list) or any(type(item) is not int for item in value):
-            raise ValueError(f"{self.where}: {name} is {value!r}; expected a list of layer numbers")
+        if not isinstance(value, list) or any(type(item) is not int for item in value) or len(value) > 64:
+            raise ValueError(f"{self.where}: {name} is {shown(value)}; expected a list of layer numbers")
         return tuple(value)
 
 
@@ -85,7 +86,7 @@ def _algorithm(document: dict[str, Any], where: str) -> Algorithm:
             return algorithm  # type: ignore[return-value]
     if name.endswith("DSparkModel"):
         return "dspark" if document.get("markov_rank") else "dflash"
-    raise ValueError(f"{where}: architectures is {names!r}; expected a DSpark, DFlash, Eagle3 or MTP drafter")
+    raise ValueError(f"{where}: architectures is {shown(names)}; expected a DSpark, DFlash, Eagle3 or MTP drafter")
 
 
 def _head(document: dict[str, Any]) -> str:

@@ -21,6 +21,7 @@ from sparkit.drafters.vocabulary import fitted
 from sparkit.protocols import DRAFTERS, Anchors, Kind, Span, Target
 from sparkit.rounds import Draft
 from sparkit.targets.loaders import load_target
+from sparkit.targets.tokenizer import Tokenizer, require_same_vocabulary
 
 
 @dataclass(slots=True)
@@ -134,12 +135,21 @@ class SmallLmDrafter:
 
 
 @DRAFTERS.register("small_lm", summary="any smaller target with the same tokens, and its own cache")
-def small_lm(target: Target, model: str = "smollm2", gamma: int | None = None) -> SmallLmDrafter:
+def small_lm(
+    target: Target, model: str = "smollm2", gamma: int | None = None, tokenizer: Tokenizer | None = None
+) -> SmallLmDrafter:
     """A target by name or path as drafter, in the target's precision and on its device.
 
     Args:
         target: whose laws are drafted.
         model: what `load_target` takes.
         gamma: longest block; None: 64.
+        tokenizer: the target's own; None leaves the two vocabularies unchecked.
+
+    Raises:
+        ValueError: if the two tokenizers disagree about any token: the drafts would be random text.
     """
-    return SmallLmDrafter(load_target(model, device=target.device, dtype=target.dtype).target, target, gamma)
+    loaded = load_target(model, device=target.device, dtype=target.dtype)
+    if tokenizer is not None and loaded.tokenizer is not None:
+        require_same_vocabulary(tokenizer, loaded.tokenizer, f"small_lm {model!r}")
+    return SmallLmDrafter(loaded.target, target, gamma)

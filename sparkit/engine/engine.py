@@ -72,7 +72,7 @@ class Engine:
 
         Raises:
             ValueError: if the prompt leaves no room in the context, or prompt, logit_bias or banned name tokens that
-                the target does not have.
+                the target does not have, or it has stop strings and the engine no `decode`.
         """
         if len(request.prompt) >= self.max_len:
             raise ValueError(
@@ -84,6 +84,8 @@ class Engine:
             raise ValueError(f"the prompt holds a token outside 0..{last}")
         if max(request.params.tokens, default=0) > last:
             raise ValueError(f"logit_bias or banned name token {max(request.params.tokens)}: expected ids in 0..{last}")
+        if request.stop_strings and self.decode is None:
+            raise ValueError("stop strings need a tokenizer: give the engine `decode`")
         number, self._next_id = self._next_id, self._next_id + 1
         if request.max_new_tokens == 0:
             self.finished[number] = Finished(number, request, (), "length")

@@ -5,6 +5,7 @@ the cut judges one more position. Audit: s(v) = 1[p_draft(v) > p_target(v)], m =
 y at a position follows p_target, s(y) has mean m (`sparkit.audit`).
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -50,25 +51,27 @@ def _at(values: Tensor, tokens: Int[Tensor, "R gamma"]) -> Tensor:
     return values.gather(2, tokens[..., None])[..., 0]
 
 
-def top_tokens(draft: Draft, plan: Plan, p_target: Float[Tensor, "B V"], num: int) -> list[tuple[TopTokens, ...]]:
-    """For every request and position, the `num` largest entries of p_draft, p_target and the residual."""
-    rows = rows_of(plan, draft.tokens.shape[1])
-    judged = p_target[rows]
+def top_columns(draft: Draft, plan: Plan, p_target: Float[Tensor, "B V"], num: int) -> Float[Tensor, "R columns"]:
+    """The `num` largest entries of p_draft, p_target and the residual at every position, for `top_tokens` to unpack.
+
+    A request's row: law by law, all ids, then all values (in float64, which holds any id exactly).
+    """
+    judged = p_target[rows_of(plan, draft.tokens.shape[1])]
     corrected = residual(judged.flatten(0, 1), draft.p_draft.flatten(0, 1)).view_as(judged)
-    laws = [_largest(law, num) for law in (draft.p_draft, judged, corrected)]
-    known = plan.verify_len.tolist()
-    return [
-        tuple(
-            TopTokens(laws[0][r][k], *((laws[1][r][k], laws[2][r][k]) if k <= known[r] else (None, None)))
-            for k in range(draft.tokens.shape[1])
-        )
-        for r in range(len(known))
-    ]
+    found = [law.topk(num, dim=-1) for law in (draft.p_draft, judged, corrected)]
+    return torch.cat([x.double().flatten(1) for top in found for x in (top.indices, top.values)], dim=1)
 
 
-def _largest(law: Float[Tensor, "R gamma V"], num: int) -> list[list[tuple[tuple[int, float], ...]]]:
-    values, ids = law.topk(min(num, law.shape[-1]), dim=-1)
-    return [
-        [tuple(zip(i, v, strict=True)) for i, v in zip(row_ids, row_values, strict=True)]
-        for row_ids, row_values in zip(ids.tolist(), values.tolist(), strict=True)
-    ]
+def top_tokens(columns: Sequence[float], num: int, verify_len: int) -> tuple[TopTokens, ...]:
+    """A request's row of `top_columns`, read back; p_target and residual are None beyond verify_len + 1."""
+    size = len(columns) // 6  # gamma * num
+    laws = [_entries(columns[2 * i * size :], size, num) for i in range(3)]
+    return tuple(
+        TopTokens(laws[0][k], *((laws[1][k], laws[2][k]) if k <= verify_len else (None, None)))
+        for k in range(size // num)
+    )
+
+
+def _entries(columns: Sequence[float], size: int, num: int) -> list[tuple[tuple[int, float], ...]]:
+    pairs = [(int(i), p) for i, p in zip(columns[:size], columns[size : 2 * size], strict=True)]
+    return [tuple(pairs[first : first + num]) for first in range(0, size, num)]

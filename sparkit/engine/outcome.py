@@ -6,13 +6,14 @@ requests as with one.
 
 from collections.abc import Sequence as Row
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from sparkit.engine import stops
-from sparkit.engine.evidence import Evidence, evidence, top_tokens
+from sparkit.engine.evidence import Evidence, evidence, top_columns, top_tokens
 from sparkit.engine.parts import Memories
 from sparkit.engine.requests import Sequence
 from sparkit.protocols import Span
@@ -35,6 +36,7 @@ class Reading:
     is_probe: bool
     tokens: list[int]
     columns: dict[str, list[float]]  # by name, gamma values each
+    top: tuple[TopTokens, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ COLUMNS = ("p_draft", "p_target", "logits", "confidence", "survival", "accept_ra
 
 def commit(engine: "Engine", step: "Step") -> list[Committed]:
     """Commits every row of a step; sequences that end give their slot back."""
-    readings: Row[Reading | None] = _read(step) if step.draft is not None else [None] * len(step.decoding)
+    readings: Row[Reading | None] = _read(engine, step) if step.draft is not None else [None] * len(step.decoding)
     plain = step.plain.tolist() if step.plain is not None else []
     done, row = [], 0
     for sequence, span, reading in zip(step.decoding, step.spans, readings, strict=False):
@@ -118,7 +120,7 @@ def _remember(engine: "Engine", step: "Step", slot: int, row: int, count: int) -
         engine.inbox.add(slot, step.features[row : row + count])
 
 
-def _read(step: "Step") -> list[Reading]:
+def _read(engine: "Engine", step: "Step") -> list[Reading]:
     assert step.draft is not None and step.plan is not None and step.verdict is not None
     assert step.p_target is not None and step.limits is not None and step.decisions is not None
     seen = evidence(step.draft, step.plan, step.verdict, step.p_target)
@@ -127,8 +129,13 @@ def _read(step: "Step") -> list[Reading]:
     verdict, limits = step.verdict, step.limits
     single = (verdict.accepted, verdict.next_token, verdict.is_bonus, limits.floor, limits.ceiling)
     blocks = _blocks(step, seen)
+    num = min(engine.top_tokens, step.p_target.shape[1])
+    if num:
+        blocks.append(top_columns(step.draft, step.plan, step.p_target, num))
     packed = torch.cat([*(x[:, None].double() for x in single), *(x.double() for x in blocks)], dim=1).tolist()
-    return [_reading(values, gamma) for values in packed]
+    return [
+        _reading(values, gamma, num, verify_len) for values, verify_len in zip(packed, step.verify_len, strict=True)
+    ]
 
 
 def _blocks(step: "Step", seen: Evidence) -> list[Tensor]:
@@ -138,12 +145,13 @@ def _blocks(step: "Step", seen: Evidence) -> list[Tensor]:
     return [step.draft.tokens, seen.p_draft, seen.p_target, *judged]
 
 
-def _reading(values: list[float], gamma: int) -> Reading:
+def _reading(values: list[float], gamma: int, num_top: int, verify_len: int) -> Reading:
     accepted, next_token, is_bonus, floor, ceiling = (int(v) for v in values[:5])
     parts = [values[5 + i * gamma : 5 + (i + 1) * gamma] for i in range(1 + len(COLUMNS))]
     columns = dict(zip(COLUMNS, parts[1:], strict=True))
     tokens = [int(v) for v in parts[0]]
-    return Reading(accepted, next_token, bool(is_bonus), floor, ceiling, floor > 0, tokens, columns)
+    top = top_tokens(values[5 + (1 + len(COLUMNS)) * gamma :], num_top, verify_len) if num_top else ()
+    return Reading(accepted, next_token, bool(is_bonus), floor, ceiling, floor > 0, tokens, columns, top)
 
 
 def report(
@@ -151,14 +159,10 @@ def report(
 ) -> list[Round]:
     """Lets the parts learn, then tells what happened."""
     _learn(engine, step, done, engine.clock() - begun)
-    tops: Row[tuple[TopTokens, ...]] = [()] * len(step.decoding)
-    if engine.top_tokens and step.draft is not None and step.plan is not None and step.p_target is not None:
-        tops = top_tokens(step.draft, step.plan, step.p_target, engine.top_tokens)
     total = engine.clock() - begun
     seconds = Seconds(*phases, overhead=total - sum(phases))
-    rows = iter(tops)
     sizes = (step.batch_tokens, step.base_tokens)  # once a step: each is a sum over the batch
-    return [_round(engine, step, one, seconds, () if one.is_prefill else next(rows), sizes) for one in done]
+    return [_round(engine, step, one, seconds, sizes) for one in done]
 
 
 def _learn(engine: "Engine", step: "Step", done: list[Committed], seconds: float) -> None:
@@ -198,19 +202,18 @@ def _rounds(step: "Step", seconds: float) -> Rounds:
     )
 
 
-def _round(
-    engine: "Engine", step: "Step", one: Committed, seconds: Seconds, top: tuple[TopTokens, ...], sizes: tuple[int, int]
-) -> Round:
+def _column(columns: dict[str, list[float]], gamma: int, name: str, num: int | None = None) -> tuple[float, ...]:
+    return tuple(columns[name][: gamma if num is None else num]) if columns else ()
+
+
+def _round(engine: "Engine", step: "Step", one: Committed, seconds: Seconds, sizes: tuple[int, int]) -> Round:
     gamma, reading = engine.gamma, one.reading
     verify_len = one.span.count - 1 if reading is not None else 0
-    columns = {} if reading is None else reading.columns
+    column = partial(_column, {} if reading is None else reading.columns, gamma)
     accepted = 0 if reading is None else reading.accepted
     audited = min(accepted + 1, gamma, len(one.tokens))
     if reading is None or engine.parts.verifier.schedule_invariant:
         audited = 0  # coupled noise: which block a token falls in depends on its own noise, the factor's mean is not 1
-
-    def column(name: str, num: int = gamma) -> tuple[float, ...]:
-        return tuple(columns[name][:num]) if columns else ()
 
     return Round(
         request=one.sequence.id,
@@ -240,5 +243,5 @@ def _round(
         batch_tokens=sizes[0],
         base_tokens=sizes[1],
         seconds=seconds,
-        top=top,
+        top=() if reading is None else reading.top,
     )

@@ -29,12 +29,18 @@ def _completes_stop_string(
 ) -> bool:
     if not request.stop_strings:
         return False
-    if decode is None:
-        raise ValueError("stop strings need a tokenizer: give the engine `decode`")
-    window = max(len(stop.encode()) for stop in request.stop_strings) + 4  # a token has at least one byte
-    ids = [token.id for token in (*text[max(0, len(text) - window) :], *emitted)][-window:]
-    tail = decode(ids)
+    assert decode is not None, "Engine.add refuses stop strings without it"
+    ids = [token.id for token in (*text, *emitted)]
+    tail = _tail(ids, max(map(len, request.stop_strings)), decode)
     return any(stop in tail for stop in request.stop_strings)
+
+
+def _tail(ids: Sequence[int], longest: int, decode: Decode) -> str:
+    """The text's end, long enough for a stop string that the last token completes; some tokens have no text."""
+    enough, count = longest + 4 + len(decode(ids[-1:])), 4 * longest + 4  # 4: a character cut in two at the front
+    while len(tail := decode(ids[-count:])) < enough and count < len(ids):
+        count *= 2
+    return tail
 
 
 def trim(text: str, stop_strings: Sequence[str]) -> str:

@@ -22,7 +22,9 @@ class GatedHead(nn.Module):
         if rank < 1 or hidden_size < 1:
             raise ValueError(f"head 'gated' with rank={rank}, hidden_size={hidden_size}: expected both at least 1")
         self.rank = rank
-        self.embedding = nn.Embedding(vocab_size, rank)
+        table = torch.empty(vocab_size, rank)
+        # Drawn as torch draws it; on the meta device torch's own way imports its compiler, 2 s of every start.
+        self.embedding = nn.Embedding(vocab_size, rank, _weight=table if table.is_meta else table.normal_())
         self.gate = nn.Linear(hidden_size + rank, rank)
         self.to_logits = nn.Linear(rank, vocab_size, bias=False)
 

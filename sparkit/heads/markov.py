@@ -7,6 +7,7 @@ one row of a table and one small product. At k = 1 the previous token is the anc
 2
 """
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -22,7 +23,9 @@ class MarkovHead(nn.Module):
         if rank < 1:
             raise ValueError(f"head 'markov' with rank={rank}: expected at least 1; for no head take 'none'")
         self.rank = rank
-        self.embedding = nn.Embedding(vocab_size, rank)
+        table = torch.empty(vocab_size, rank)
+        # Drawn as torch draws it; on the meta device torch's own way imports its compiler, 2 s of every start.
+        self.embedding = nn.Embedding(vocab_size, rank, _weight=table if table.is_meta else table.normal_())
         self.to_logits = nn.Linear(rank, vocab_size, bias=False)
 
     def start(self, anchor: Int[Tensor, " R"]) -> None:

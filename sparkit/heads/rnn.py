@@ -25,7 +25,9 @@ class RnnHead(nn.Module):
         if rank < 1 or hidden_size < 1:
             raise ValueError(f"head 'rnn' with rank={rank}, hidden_size={hidden_size}: expected both at least 1")
         self.rank = rank
-        self.embedding = nn.Embedding(vocab_size, rank)
+        table = torch.empty(vocab_size, rank)
+        # Drawn as torch draws it; on the meta device torch's own way imports its compiler, 2 s of every start.
+        self.embedding = nn.Embedding(vocab_size, rank, _weight=table if table.is_meta else table.normal_())
         self.joint = nn.Linear(2 * rank + hidden_size, 3 * rank)
         self.to_logits = nn.Linear(rank, vocab_size, bias=False)
 

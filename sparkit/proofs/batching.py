@@ -6,51 +6,24 @@ worlds (`sparkit.proofs.worlds`); the branches that a wave passed by are the nex
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 
 import torch
 
-from sparkit.engine import Engine, Finished, Memories, Parts, Request
+from sparkit.engine import Engine, Memories, Parts, Request
 from sparkit.engine.inbox import Inbox
 from sparkit.engine.requests import Sequence
-from sparkit.proofs.enumeration import COUPLED, Address, Enumerated, Known, Number, Path
-from sparkit.proofs.exploration import alive, state_key
+from sparkit.proofs.branch import World
+from sparkit.proofs.enumeration import Enumerated
+from sparkit.proofs.exploration import alive
+from sparkit.proofs.layout import Layout, Slices, memories_of
+from sparkit.proofs.paths import COUPLED, Number, Path
 from sparkit.proofs.problem import Law, Outcome, Problem, ProofClock, Watch
 from sparkit.proofs.witness import WitnessedDrafter, WitnessedVerifier
-from sparkit.proofs.worlds import Layout, Slices, WorldCalibrator, WorldConfidence, WorldScheduler, memories_of
+from sparkit.proofs.worlds import WorldCalibrator, WorldConfidence, WorldScheduler
 from sparkit.rounds import Limits, Round
 
 BATCH = 512
 """Requests in one engine step."""
-
-
-@dataclass(slots=True)
-class World:
-    """The requests of one branch between two steps."""
-
-    requests: tuple[Sequence | Finished, ...]
-    lengths: tuple[int, ...]  # of the target's cache
-    absorbed: tuple[int | None, ...]
-    features: tuple[list[torch.Tensor], ...]  # waiting for the drafter
-    memories: Memories
-    num_steps: int
-    known: dict[Address, Known]
-    probability: Number = 0.0
-    wants: bool | None = None  # whether it drafts next; None: it has nothing to draft for
-
-    def decoding(self) -> list[Sequence]:
-        """Requests that have an anchor."""
-        return [s for s in self.requests if isinstance(s, Sequence) and s.is_prefilled]
-
-    @property
-    def frontier(self) -> dict[int, int]:
-        """Anchor positions by request."""
-        return {r: s.anchor_position for r, s in enumerate(self.requests) if isinstance(s, Sequence)}
-
-    @property
-    def progress(self) -> int:
-        """Grows with every step."""
-        return sum(len(s.text) for s in self.requests)
 
 
 Task = tuple[World, tuple[int, ...]]
@@ -112,7 +85,8 @@ class _Batched:
         )
 
     def run(self) -> Law:
-        states: dict[Hashable, World] = {None: self._first()}
+        assert self.source is not None
+        states: dict[Hashable, World] = {None: World.first(self.problem, self.source.one)}
         num_states = 0
         while states:
             least = min(world.progress for world in states.values())
@@ -124,16 +98,6 @@ class _Batched:
                     tasks += [(world, script) for script in path.alternatives()]
                     self._keep(states, after, world.probability * path.probability)
         return Law(self.found, self.num_paths, num_states, tuple(self.faults))
-
-    def _first(self) -> World:
-        problem, num = self.problem, len(self.problem.requests)
-        limits = [min(problem.max_len - len(r.prompt), r.max_new_tokens or problem.max_len) for r in problem.requests]
-        sequences = tuple(
-            Sequence(r, request, r, limits[r], list(request.prompt)) for r, request in enumerate(problem.requests)
-        )
-        one: Number = 1.0 if self.source is None or self.source.oracle is None else Fraction(1)
-        start = Memories.start(problem.parts)
-        return World(sequences, (0,) * num, (None,) * num, tuple([] for _ in range(num)), start, 0, {}, one)
 
     def _wave(self, tasks: list[Task]) -> tuple[list[tuple[Task, Path, World]], list[Task]]:
         wants = tasks[-1][0].wants  # worlds of one step must agree
@@ -155,7 +119,7 @@ class _Batched:
     def _step(self, tasks: list[Task]) -> list[tuple[Task, Path, World]]:
         assert self.source is not None
         self._load([world for world, _ in tasks])
-        one: Number = 1.0 if self.source.oracle is None else Fraction(1)
+        one = self.source.one
         self.source.paths = [Path(script, dict(w.known), w.frontier, probability=one) for w, script in tasks]
         self.clock.reset()
         rounds = self.engine.step()
@@ -231,16 +195,11 @@ class _Batched:
         return after
 
     def _keep(self, states: dict[Hashable, World], after: World, p: Number) -> None:
-        num = self.problem.num_tokens
-        if all(isinstance(s, Finished) or len(s.text) >= num for s in after.requests):
-            outcome = tuple(tuple(t.id for t in s.text[:num]) for s in after.requests)
+        outcome = after.outcome(self.problem.num_tokens)
+        if outcome is not None:
             self.found[outcome] = self.found.get(outcome, 0) + p
             return
-        texts = tuple((type(s), tuple(t.id for t in s.text)) for s in after.requests)
-        owed = tuple(sum(len(part) for part in parts) for parts in after.features)
-        key: Hashable = state_key(texts, after.memories, self.slices.number, owed, after.known, after.num_steps)
-        if not self.problem.merge:
-            key = object()
+        key: Hashable = after.key(self.slices.number) if self.problem.merge else object()
         if key not in states:
             after.probability = 0 * p
             after.wants = self._wants(after)

@@ -12,13 +12,13 @@ import heapq
 import itertools
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 import torch
 
 from sparkit.engine import Engine, Memories, Snapshot, restore, snapshot
-from sparkit.proofs.enumeration import Address, Enumerated, Known, Number, Path
+from sparkit.proofs.enumeration import Enumerated
 from sparkit.proofs.freezing import Numbering
+from sparkit.proofs.paths import Address, Known, Number, Path
 from sparkit.proofs.problem import Law, Outcome, Problem, ProofClock, Watch
 from sparkit.proofs.witness import WitnessedVerifier, witnessed
 
@@ -94,8 +94,8 @@ class _Exploration:
             self.engine.add(request)
 
     def run(self) -> Law:
-        one: Number = 1.0 if self.source is None or self.source.oracle is None else Fraction(1)
-        states: dict[Hashable, State] = {None: State(snapshot(self.engine), {}, one)}
+        assert self.source is not None
+        states: dict[Hashable, State] = {None: State(snapshot(self.engine), {}, self.source.one)}
         queue: list[tuple[int, int, Hashable]] = [(0, 0, None)]
         order = itertools.count(1)
         num_states = 0

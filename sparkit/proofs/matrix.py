@@ -1,33 +1,28 @@
 """The full matrix of compositions, and small sets of it that still try every pair of parts together.
 
-Two products: every drafter and head x scheduler x verifier (real modules, the other parts at their defaults), and
-scheduler x confidence x calibrator x verifier on table drafters. `covering` thins a product to rows in which every two
-choices of different kinds meet at least once.
+The matrix is the product of drafters (with their heads), confidences, calibrators, schedulers and verifiers; it comes
+in groups that differ in nothing but the drafter, since a search on table twins is the same for all of them. `covering`
+thins a product to rows in which every two choices of different kinds meet at least once.
 """
 
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sparkit.proofs.examples import Limits
-from sparkit.proofs.prove import Verdict, prove
 from sparkit.protocols import CALIBRATORS, CONFIDENCES, DRAFTERS, HEADS, SCHEDULERS, VERIFIERS
 from sparkit.recipe import Recipe
+from sparkit.registry import parse_spec
 
 WITH_HEADS = ("dspark",)
 """Drafters that take a serial head."""
-MATRIX_LIMITS = Limits(max_size=300)
+KINDS = ("drafter", "head", "confidence", "calibrator", "scheduler", "verifier")
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """One composition of the matrix."""
+class Group:
+    """Compositions that differ in drafter and head alone."""
 
-    recipe: Recipe
-
-    def judge(self, num_examples: int) -> Verdict:
-        """Its verdict over some small worlds."""
-        return prove(self.recipe, MATRIX_LIMITS, num_examples)
+    recipes: tuple[Recipe, ...]
 
 
 def drafters() -> list[tuple[str, str | None]]:
@@ -37,27 +32,37 @@ def drafters() -> list[tuple[str, str | None]]:
 
 
 def confidences() -> list[str | None]:
-    """Confidences that run on a table drafter; None: the trained head's stand-in."""
+    """Confidences that run on a table drafter; None: the trained head, or its stand-in."""
     return [None, *(name for name in CONFIDENCES.names() if name not in ("head", "table"))]
 
 
-def everything() -> list[Claim]:
-    """Every composition of the two products."""
-    modules = [
-        Claim(Recipe(drafter=drafter, head=head, scheduler=scheduler, verifier=verifier))
-        for (drafter, head), scheduler, verifier in itertools.product(drafters(), SCHEDULERS.names(), VERIFIERS.names())
-    ]
-    tables = [
-        Claim(
-            Recipe(
-                drafter="table", scheduler=scheduler, confidence=confidence, calibrator=calibrator, verifier=verifier
-            )
-        )
-        for scheduler, confidence, calibrator, verifier in itertools.product(
-            SCHEDULERS.names(), confidences(), CALIBRATORS.names(), VERIFIERS.names()
-        )
-    ]
-    return modules + tables
+def everything(kept: Mapping[str, str] | None = None) -> list[Group]:
+    """The full product, the default confidence and calibrator first.
+
+    Args:
+        kept: kind -> the one part of that kind to try (a specification, with options if need be).
+    """
+    fixed = kept or {}
+    calibrators = sorted(CALIBRATORS.names(), key=lambda name: name != "identity")
+    axes: dict[str, Sequence[str | None]] = {
+        "confidence": confidences(),
+        "calibrator": calibrators,
+        "scheduler": SCHEDULERS.names(),
+        "verifier": VERIFIERS.names(),
+    }
+    axes |= {kind: [spec] for kind, spec in fixed.items() if kind in axes}
+    product = (dict(zip(axes, names, strict=True)) for names in itertools.product(*axes.values()))
+    pairs = _pairs(fixed)
+    return [Group(tuple(Recipe(target="table", drafter=d, head=h, **rest) for d, h in pairs)) for rest in product]  # type: ignore[arg-type]
+
+
+def _pairs(fixed: Mapping[str, str]) -> list[tuple[str, str | None]]:
+    drafter, head = fixed.get("drafter"), fixed.get("head")
+    pairs = [(d, h) for d, h in drafters() if head in (None, h)]
+    if drafter is None:
+        return pairs
+    name = parse_spec(drafter)[0]
+    return [(drafter, h) for d, h in pairs if d == name] or [(drafter, head)]
 
 
 def covering(axes: Mapping[str, Sequence[object]]) -> list[dict[str, object]]:

@@ -13,8 +13,8 @@ import torch
 
 from sparkit.proofs.batching import explore_batched
 from sparkit.proofs.choice import Chosen, create
-from sparkit.proofs.enumeration import Number
 from sparkit.proofs.examples import paper
+from sparkit.proofs.paths import Number
 from sparkit.proofs.prove import twin_parts
 from sparkit.proofs.rational import Rule, explore_rational
 from sparkit.protocols import CALIBRATORS, SCHEDULERS, VERIFIERS

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkit.engine import Memories, Parts, Request
-from sparkit.proofs.enumeration import Number, Path
+from sparkit.proofs.paths import Number, Path
 from sparkit.rounds import Round
 
 Outcome = tuple[tuple[int, ...], ...]

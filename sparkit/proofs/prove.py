@@ -1,7 +1,8 @@
 """A composition goes in, a verdict comes out: its exact law over a search of toy worlds, beside what it declares.
 
 Search first on table twins, where target, draft, confidences and the capacity curve are chosen freely; then the real
-drafter, head and confidence with seeded float64 weights (`sparkit.proofs.neural`). The verdict is what was measured:
+drafter, head and confidence with seeded float64 weights (`sparkit.proofs.real`). A target that is a file of tables is
+the only world: no search, its numbers are the question. The verdict is what was measured:
 anything at temperature 0, or `lookahead` on a flat curve, is exact by law though lossy by declaration.
 
 >>> prove(Recipe(scheduler="lookahead")).is_lossless
@@ -9,15 +10,15 @@ False
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from fractions import Fraction
+from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
 from sparkit.engine import Parts
-from sparkit.proofs import neural
+from sparkit.proofs import real
 from sparkit.proofs.choice import Chosen, chosen
+from sparkit.proofs.counterexample import counterexample_of
 from sparkit.proofs.examples import Example, Limits
-from sparkit.proofs.search import EXACT, Finding, Measured, search
+from sparkit.proofs.search import EXACT, Finding, search
 from sparkit.proofs.twins import TwinConfidence, TwinDrafter, TwinTarget
 from sparkit.protocols import Drafter
 from sparkit.recipe import Recipe
@@ -33,21 +34,20 @@ class Verdict:
 
     recipe: Recipe
     declared_lossless: bool
-    finding: Finding
-    neural: "neural.Finding | None"  # None: no neural class took part
+    finding: Finding  # of the search on table twins
+    real: real.Finding
     classes_run: tuple[str, ...]
 
     @property
     def max_total_variation(self) -> float:
         """The largest seen anywhere."""
-        found = 0.0 if self.neural is None else self.neural.max_total_variation
-        return max(self.finding.max_total_variation, found)
+        return max(self.finding.max_total_variation, self.real.max_total_variation)
 
     @property
     def faults(self) -> tuple[str, ...]:
         """Addresses asked twice, and the like."""
         worst = () if self.finding.worst is None else self.finding.worst.law.faults
-        return (*worst, *(() if self.neural is None else self.neural.faults))
+        return (*worst, *self.real.faults)
 
     @property
     def is_lossless(self) -> bool:
@@ -57,11 +57,21 @@ class Verdict:
     @property
     def num_examples(self) -> int:
         """Worlds tried."""
-        return self.finding.num_examples + (0 if self.neural is None else self.neural.num_examples)
+        return self.finding.num_examples + self.real.num_examples
+
+    @property
+    def num_paths(self) -> int:
+        """Branches run through the engine."""
+        return self.finding.num_paths + self.real.num_paths
+
+    @property
+    def counterexample(self) -> dict[str, Any] | None:
+        """The smallest world found in which it is lossy; None: none was."""
+        worst = self.finding.worst or self.real.worst
+        return None if worst is None else counterexample_of(worst)
 
     def document(self) -> dict[str, Any]:
         """The JSON document `sparkit.prove/1`."""
-        worst = self.finding.worst
         return {
             "schema": SCHEMA,
             "recipe": asdict(self.recipe),
@@ -70,7 +80,7 @@ class Verdict:
             "max_total_variation": self.max_total_variation,
             "num_examples": self.num_examples,
             "classes_run": list(self.classes_run),
-            "counterexample": None if worst is None else counterexample(worst),
+            "counterexample": self.counterexample,
         }
 
 
@@ -83,7 +93,7 @@ def prove(
     """The verdict on a composition.
 
     Args:
-        recipe: names of the parts; target and sizes are those of toy worlds.
+        recipe: names of the parts; a target `table:...` is the one world to prove in, sizes are those of toy worlds.
         limits: what the search keeps fixed.
         num_examples: worlds to try.
         tell: called with the number of worlds tried.
@@ -92,31 +102,27 @@ def prove(
         LookupError: for a name that no part has.
         ValueError: for sizes that cannot be enumerated; `PartError` names a part that raised.
     """
-    parts = chosen(recipe)
-    limits = _within(limits or Limits(), parts)
-    finding = search(lambda example: twin_parts(parts, example), limits, num_examples, tell=tell)
-    real = neural.examine(recipe, parts, limits, finding)
-    names = [
-        parts.scheduler,
-        parts.calibrator,
-        parts.verifier,
-        *([] if parts.confidence is None else [parts.confidence]),
-    ]
-    classes = ["TwinTarget", "TwinDrafter", *(["TwinConfidence"] if parts.confidence is None else [])]
-    classes += [type(part).__name__ for part in names] + list(() if real is None else real.classes_run)
-    return Verdict(recipe, parts.is_lossless, finding, real, tuple(dict.fromkeys(classes)))
+    parts, limits = chosen(recipe), limits or Limits()
+    if real.given_tables(recipe.target) is not None:
+        none = Finding(0, 0, 0.0, None)
+        return joined(recipe, parts, none, real.examine(recipe, parts, limits, none))
+    limits = within(limits, parts)
+    found = search(lambda example: twin_parts(parts, example), limits, num_examples, tell=tell)
+    return joined(recipe, parts, found, real.examine(recipe, parts, limits, found))
 
 
-def _within(limits: Limits, parts: Chosen) -> Limits:
-    """Coupled noise can be enumerated over two tokens (`sparkit.proofs.enumeration`)."""
-    if not parts.verifier.schedule_invariant:
-        return limits
-    return Limits(**{**asdict_shallow(limits), "vocab_size": 2})
+def joined(recipe: Recipe, parts: Chosen, found: Finding, seen: real.Finding) -> Verdict:
+    """One verdict from what the search and the real classes showed."""
+    twins = ("TwinTarget", "TwinDrafter", *(("TwinConfidence",) if parts.confidence is None else ()))
+    named = [parts.scheduler, parts.calibrator, parts.verifier]
+    named += [] if parts.confidence is None else [parts.confidence]
+    ran = (*(twins if found.num_examples else ()), *(type(part).__name__ for part in named), *seen.classes_run)
+    return Verdict(recipe, parts.is_lossless, found, seen, tuple(dict.fromkeys(ran)))
 
 
-def asdict_shallow(limits: Limits) -> dict[str, Any]:
-    """The fields as they are."""
-    return {name: getattr(limits, name) for name in limits.__dataclass_fields__}
+def within(limits: Limits, parts: Chosen) -> Limits:
+    """Coupled noise can be enumerated over two tokens (`sparkit.proofs.paths`)."""
+    return replace(limits, vocab_size=2) if parts.verifier.schedule_invariant else limits
 
 
 def twin_parts(parts: Chosen, example: Example) -> Parts:
@@ -131,38 +137,6 @@ def twin_parts(parts: Chosen, example: Example) -> Parts:
         parts.verifier,
         example.capacity,
     )
-
-
-def counterexample(found: Measured) -> dict[str, Any]:
-    """A world and the two laws side by side, for JSON and for people."""
-    example, tables = found.example, found.example.tables
-    texts = sorted(found.expected.keys() | found.law.probability.keys())
-    return {
-        "requests": example.requests,
-        "gamma": example.gamma,
-        "horizon": example.horizon,
-        "max_new_tokens": example.horizon + 1 + example.spare,
-        "token_budget": example.token_budget,
-        "sampling": {name: getattr(example.params, name) for name in ("temperature", "top_k", "top_p")},
-        "target": _rows(tables.target),
-        "draft": [_rows(rows) for rows in tables.draft],
-        "confidence": _rows(tables.confidence),
-        "rounds_per_second": list(example.rates),
-        "total_variation": found.total_variation,
-        "faults": list(found.law.faults),
-        "laws": [
-            {
-                "tokens": [list(one) for one in text],
-                "target": float(found.expected.get(text, 0)),
-                "measured": float(found.law.probability.get(text, 0)),
-            }
-            for text in texts
-        ],
-    }
-
-
-def _rows(rows: tuple[tuple[Fraction, ...], ...]) -> list[list[str]]:
-    return [[str(value) for value in row] for row in rows]
 
 
 def sampling_of(temperature: float | None, top_k: int | None, top_p: float | None) -> SamplingParams | None:

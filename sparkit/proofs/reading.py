@@ -4,8 +4,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sparkit.proofs.paper import PaperRow, thetas
-from sparkit.proofs.prove import counterexample
-from sparkit.proofs.search import Measured
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -17,17 +15,14 @@ def _table(title: str, *columns: str) -> "Table":
     return Table(*columns, title=title, title_justify="left", title_style="bold", pad_edge=False, box=None)
 
 
-def tables_of(found: Measured) -> list["Table"]:
+def tables_of(shown: dict[str, Any]) -> list["Table"]:
     """A counterexample: the world, then the laws."""
-    shown = counterexample(found)
-    world = _table("smallest counterexample found", "", "after token", "values")
-    for previous, row in enumerate(shown["target"]):
-        world.add_row("p_target", str(previous), "  ".join(row))
-    for k, rows in enumerate(shown["draft"]):
-        for previous, row in enumerate(rows):
-            world.add_row(f"p_draft {k + 1}", str(previous), "  ".join(row))
-    for k, values in enumerate(shown["confidence"]):
-        world.add_row(f"confidence {k + 1}", "0, 1, ...", "  ".join(values))
+    world = _table("smallest counterexample found", "", "after", "values")
+    if shown["target"] is None:
+        world.add_row("weights", "", f"of the classes above, drawn with seed {shown['seed']}")
+    for name, table in _world(shown):
+        for before, values in table.items():
+            world.add_row(name, before or "any", "  ".join(values))
     world.add_row("rounds/s", "", "  ".join(f"{rate:.4g}" for rate in shown["rounds_per_second"]))
     sizes = ("requests", "gamma", "horizon", "max_new_tokens", "token_budget")
     world.add_row("sizes", "", ", ".join(f"{name} {shown[name]}" for name in sizes))
@@ -36,6 +31,13 @@ def tables_of(found: Measured) -> list["Table"]:
     for law in sorted(shown["laws"], key=lambda law: -abs(law["target"] - law["measured"]))[:16]:
         laws.add_row(*_law_row(law))
     return [world, laws]
+
+
+def _world(shown: dict[str, Any]) -> list[tuple[str, dict[str, list[str]]]]:
+    named = [("p_target", shown["target"] or {})]
+    for name, key in (("p_draft", "draft"), ("confidence", "confidence")):
+        named += [(f"{name} {k}", table) for k, table in enumerate(shown[key] or (), 1)]
+    return named
 
 
 def _law_row(law: dict[str, Any]) -> tuple[str, ...]:
@@ -64,18 +66,35 @@ def appendix_table(rows: list[PaperRow]) -> "Table":
     return table
 
 
-def matrix_table(verdicts: list[Any]) -> "Table":
-    """One line a composition."""
-    kinds = ("drafter", "head", "confidence", "calibrator", "scheduler", "verifier")
-    columns = (*kinds, "declared", "total variation", "")
-    table = _table(f"{len(verdicts)} compositions", *columns)
-    for verdict in verdicts:
-        recipe = verdict.recipe
-        names = (recipe.drafter, recipe.head, recipe.confidence, recipe.calibrator, recipe.scheduler, recipe.verifier)
-        table.add_row(
-            *(name or "-" for name in names),
-            "lossless" if verdict.declared_lossless else "lossy",
-            f"{verdict.max_total_variation:.2g}",
-            "[green]exact[/]" if verdict.is_lossless else "[red]LOSSY[/]",
-        )
+def matrix_table(runs: list[dict[str, Any]]) -> "Table":
+    """One line a drafter, confidence and calibrator; a column a verifier, with one mark a scheduler."""
+    cells = {_names(run["recipe"]): "[green]·[/]" if run["lossless"] else "[red]x[/]" for run in runs}
+    schedulers, verifiers = (sorted({run["recipe"][kind] for run in runs}) for kind in ("scheduler", "verifier"))
+    table = _table(f"{len(runs)} compositions", "drafter", "confidence", "calibrator", *verifiers)
+    for line in dict.fromkeys(names[:3] for names in cells):
+        marks = ["".join(cells.get((*line, s, v), " ") for s in schedulers) for v in verifiers]
+        table.add_row(*line, *marks)
     return table
+
+
+def _names(recipe: dict[str, Any]) -> tuple[str, ...]:
+    drafter = recipe["drafter"] if recipe["head"] is None else f"{recipe['drafter']} {recipe['head']}"
+    return drafter, recipe["confidence"] or "trained", recipe["calibrator"], recipe["scheduler"], recipe["verifier"]
+
+
+def matrix_summary(document: dict[str, Any]) -> list[str]:
+    """How many were exact, and each that ought to have been and was not."""
+    runs = document["runs"]
+    ought = [run for run in runs if run["declared_lossless"]]
+    wrong = [run for run in ought if not run["lossless"]]
+    lossy = [run for run in runs if not run["declared_lossless"]]
+    caught = sum(not run["lossless"] for run in lossy)
+    word = "" if document["is_complete"] else "[yellow]not complete[/]: "
+    schedulers = sorted({run["recipe"]["scheduler"] for run in runs})
+    lines = [
+        f"· exact, x lossy; the marks of a cell are the schedulers {', '.join(schedulers)}",
+        f"{word}{len(runs)} of {document['num_compositions']} compositions in {document['seconds']:.0f} s",
+        f"declared lossless: {len(ought)}, largest total variation {document['max_total_variation']:.2g}",
+        f"declared lossy: {len(lossy)}, of which {caught} measured lossy in these worlds",
+    ]
+    return lines + [f"[red]LOSSY[/] though declared lossless: {', '.join(_names(run['recipe']))}" for run in wrong]

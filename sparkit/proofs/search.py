@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 
 from sparkit.engine import Parts
 from sparkit.proofs.batching import explore_batched
-from sparkit.proofs.enumeration import Number
-from sparkit.proofs.examples import Example, Limits, examples, smaller
+from sparkit.proofs.examples import Example, Limits, examples
+from sparkit.proofs.paths import Number
 from sparkit.proofs.problem import Law, Outcome, Problem, product, total_variation
+from sparkit.proofs.shrinking import is_allowed, smaller
 
 EXACT = 1e-12
 """A law this near to the target's is the target's: what is left is the rounding of float64."""
@@ -97,21 +98,9 @@ def shrink(found: Measured, build: Build, limits: Limits, max_tries: int = 120) 
         is_shrinking = False
         for candidate in smaller(found.example):
             tries += 1
-            if _allowed(candidate, limits):
+            if is_allowed(candidate, limits):
                 smaller_one = measure(candidate, build)
                 if smaller_one.total_variation > 1e-3:
                     found, is_shrinking = smaller_one, True
                     break
     return found
-
-
-def _allowed(example: Example, limits: Limits) -> bool:
-    wanted = (
-        (limits.vocab_size, example.tables.vocab_size),
-        (limits.gamma, example.gamma),
-        (limits.requests, example.requests),
-        (limits.params, example.params),
-        (limits.horizon, example.horizon),
-        (limits.token_budget, example.token_budget),
-    )
-    return all(want is None or want == has for want, has in wanted)

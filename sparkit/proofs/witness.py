@@ -1,52 +1,23 @@
 """Parts seen from outside: each call goes to the part itself; one that raises is named, with the input that did it.
 
 The prover hands the engine these wrappers. They change nothing but two things: the verifier's `source` becomes the one
-that enumerates, and an exception inside a part becomes a `PartError`.
+that enumerates, and an exception inside a part becomes a `PartError` (`sparkit.proofs.blame`).
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from sparkit.capacity import Capacity
 from sparkit.decisions import Decisions, DecisionSource
 from sparkit.engine import Parts
-from sparkit.proofs.enumeration import COUPLED, Enumerated, Rows
+from sparkit.proofs.blame import blaming
+from sparkit.proofs.enumeration import Enumerated, Rows
+from sparkit.proofs.paths import COUPLED
 from sparkit.protocols import Anchors, Calibrator, Confidence, Drafter, Scheduler, Span, Verifier
 from sparkit.rounds import Draft, Limits, Plan, Rounds, Verdict
-
-
-class PartError(ValueError):
-    """A part raised; the message says which, in which method, and on what input."""
-
-
-@contextmanager
-def blaming(part: object, method: str, **given: object) -> Iterator[None]:
-    """Turns any exception inside into a `PartError` of this part."""
-    try:
-        yield
-    except PartError:
-        raise
-    except Exception as error:
-        shown = ", ".join(f"{name}={spell(value)}" for name, value in given.items())
-        raise PartError(
-            f"{type(part).__name__}.{method} raised {type(error).__name__}: {error}; its input: {shown}"
-        ) from error
-
-
-def spell(value: object) -> str:
-    """A value as a person reads it: tensors as lists, data by field."""
-    if isinstance(value, Tensor):
-        return f"{value.tolist()}" if value.numel() <= 64 else f"tensor of shape {tuple(value.shape)}"
-    fields = getattr(value, "__dataclass_fields__", None)
-    if fields is not None:
-        inside = ", ".join(f"{name}={spell(getattr(value, name))}" for name in fields)
-        return f"{type(value).__name__}({inside})"
-    return repr(value)
 
 
 class WitnessedVerifier:
@@ -205,8 +176,3 @@ def witnessed(parts: Parts, source: Enumerated | None = None) -> Parts:
         scheduler=WitnessedScheduler(parts.scheduler),
         verifier=WitnessedVerifier(parts.verifier, source),
     )
-
-
-def is_double(tensor: Tensor) -> bool:
-    """Whether a law is in float64, as every law under proof must be."""
-    return tensor.dtype == torch.float64

@@ -6,9 +6,6 @@ their memory is explicit they are functions, so the same question is put to them
 caches hold nothing but lengths; `sparkit.proofs.exploration` needs no such thing, and the two agree (tested).
 """
 
-from collections.abc import Callable, Hashable
-from collections.abc import Sequence as Row
-from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -16,97 +13,11 @@ from torch import Tensor
 
 from sparkit.capacity import Capacity
 from sparkit.decisions import Decisions
-from sparkit.engine import Memories
-from sparkit.proofs.freezing import Numbering, freeze
-from sparkit.proofs.witness import blaming
+from sparkit.proofs.blame import blaming
+from sparkit.proofs.freezing import freeze
+from sparkit.proofs.layout import Layout, Memo, Slices, key_of, limits_of, rows_of
 from sparkit.protocols import Calibrator, Confidence, Scheduler
-from sparkit.rounds import Draft, Limits, Plan, Rounds, Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Whose rows are whose, and the memory of one part in each world."""
-
-    rows: tuple[tuple[int, int], ...]  # [lo, hi) among the step's decoding rows
-    steps: tuple[int, ...]  # the number of this step in each world
-    memories: tuple[Any, ...]
-    width: int  # requests of a world
-
-    def with_memories(self, memories: Row[Any]) -> "Layout":
-        """The same rows with other memories."""
-        return replace(self, memories=tuple(memories))
-
-
-class Memo:
-    """Answers of a pure part by question."""
-
-    def __init__(self) -> None:
-        self._answers: dict[Hashable, Any] = {}
-
-    def __call__(self, key: Hashable, ask: Callable[[], Any]) -> Any:
-        """The remembered answer, or a new one."""
-        if key not in self._answers:
-            self._answers[key] = ask()
-        return self._answers[key]
-
-
-def _bytes(*tensors: Tensor | None) -> Callable[[int, int], bytes]:
-    """A key for any range of rows."""
-    flat = [t.detach().reshape(t.shape[0], -1).double() for t in tensors if t is not None]
-    table = torch.cat(flat, dim=1).numpy()
-    return lambda lo, hi: table[lo:hi].tobytes()
-
-
-def _cut(value: Any, lo: int, hi: int) -> Any:
-    """Rows lo..hi of a dataclass of tensors."""
-    parts = {f.name: getattr(value, f.name) for f in fields(value)}
-    return type(value)(**{name: x[lo:hi] if isinstance(x, Tensor) else x for name, x in parts.items()})
-
-
-def _limits(limits: Limits, lo: int, hi: int) -> Limits:
-    return Limits(hi - lo, limits.floor[lo:hi], limits.ceiling[lo:hi], limits.token_budget)
-
-
-class Slices:
-    """One step's `Rounds` cut into worlds, once for all parts that learn."""
-
-    def __init__(self) -> None:
-        self.number = Numbering()
-        self._rounds: Rounds | None = None
-        self._parts: list[tuple[Hashable, Rounds]] = []
-
-    def __call__(self, rounds: Rounds, layout: Layout) -> list[tuple[Hashable, Rounds]]:
-        """A key and the rounds of each world."""
-        if self._rounds is not rounds:
-            self._rounds, self._parts = rounds, self._cut(rounds, layout)
-        return self._parts
-
-    def _cut(self, rounds: Rounds, layout: Layout) -> list[tuple[Hashable, Rounds]]:
-        draft, verdict, limits = rounds.draft, rounds.verdict, rounds.limits
-        key = _bytes(
-            rounds.anchors, draft.tokens, draft.p_draft, draft.hidden, draft.previous_embedding, draft.lengths,
-            rounds.logits, rounds.confidence, rounds.survival, limits.floor, limits.ceiling, rounds.plan.verify_len,
-            verdict.accepted, verdict.next_token, verdict.is_bonus, rounds.accept_rate,
-        )  # fmt: skip
-        out: list[tuple[Hashable, Rounds]] = []
-        for (lo, hi), step in zip(layout.rows, layout.steps, strict=True):
-            ids = tuple(number % layout.width for number in rounds.requests[lo:hi])
-            seen = Rounds(
-                step,
-                ids,
-                rounds.anchors[lo:hi],
-                _cut(draft, lo, hi),
-                rounds.logits[lo:hi],
-                rounds.confidence[lo:hi],
-                rounds.survival[lo:hi],
-                _limits(limits, lo, hi),
-                Plan(rounds.plan.verify_len[lo:hi]),
-                Verdict(verdict.accepted[lo:hi], verdict.next_token[lo:hi], verdict.is_bonus[lo:hi]),
-                rounds.accept_rate[lo:hi],
-                rounds.seconds,
-            )
-            out.append(((key(lo, hi), ids, step), seen))
-        return out
+from sparkit.rounds import Draft, Limits, Plan, Rounds
 
 
 class WorldConfidence:
@@ -121,10 +32,10 @@ class WorldConfidence:
 
     def logits(self, draft: Draft, memory: Layout) -> Tensor:
         """See `Confidence`."""
-        key = _bytes(draft.tokens, draft.p_draft, draft.hidden, draft.previous_embedding, draft.lengths)
+        key = key_of(draft.tokens, draft.p_draft, draft.hidden, draft.previous_embedding, draft.lengths)
 
         def ask(lo: int, hi: int, inner: Any) -> Tensor:
-            part = _cut(draft, lo, hi)
+            part = rows_of(draft, lo, hi)
             with blaming(self.part, "logits", draft=part, memory=inner):
                 return self.part.logits(part, inner)
 
@@ -152,7 +63,7 @@ class WorldCalibrator:
 
     def calibrate(self, logits: Tensor, memory: Layout) -> Tensor:
         """See `Calibrator`."""
-        key = _bytes(logits)
+        key = key_of(logits)
 
         def ask(lo: int, hi: int, inner: Any) -> Tensor:
             with blaming(self.part, "calibrate", logits=logits[lo:hi], memory=inner):
@@ -205,16 +116,16 @@ class WorldScheduler:
     def drafts(self, memory: Layout, limits: Limits, capacity: Capacity) -> bool:
         """See `Scheduler`; the exploration only puts worlds together that agree."""
         pairs = zip(memory.rows, memory.memories, strict=True)
-        answers = {self.wants(inner, _limits(limits, lo, hi), capacity) for (lo, hi), inner in pairs}
+        answers = {self.wants(inner, limits_of(limits, lo, hi), capacity) for (lo, hi), inner in pairs}
         assert len(answers) == 1, "worlds that draft and worlds that pause share a step"
         return answers.pop()
 
     def plan(self, survival: Tensor, capacity: Capacity, limits: Limits, memory: Layout) -> tuple[Plan, Layout]:
         """See `Scheduler`."""
-        key = _bytes(survival, limits.floor[:, None], limits.ceiling[:, None])
+        key = key_of(survival, limits.floor[:, None], limits.ceiling[:, None])
 
         def ask(lo: int, hi: int, inner: Any) -> tuple[Plan, Any]:
-            part = _limits(limits, lo, hi)
+            part = limits_of(limits, lo, hi)
             with blaming(self.part, "plan", survival=survival[lo:hi], limits=part, memory=inner):
                 return self.part.plan(survival[lo:hi], capacity, part, inner)
 
@@ -255,8 +166,3 @@ def _observe(part: Any, memo: Memo, slices: Slices, memory: Layout, rounds: Roun
             for (key, seen), inner in zip(slices(rounds, memory), memory.memories, strict=True)
         ]
     )
-
-
-def memories_of(layouts: Memories, world: int) -> Memories:
-    """One world's memories out of a step's."""
-    return Memories(*(getattr(layouts, name).memories[world] for name in ("confidence", "calibrator", "scheduler")))

@@ -68,13 +68,31 @@ def _shared(run: Run) -> dict[str, Any]:
     audit = Audit()
     for one in run.rounds:
         audit = audit.after(one.audit_chosen, one.audit_mass)
-    verdict = reading(audit, declared_lossless=parts.is_lossless, schedule_invariant=parts.verifier.schedule_invariant)
+    verdict = reading(
+        audit,
+        declared_lossless=parts.is_lossless,
+        schedule_invariant=parts.verifier.schedule_invariant,
+        equals_plain=equals_plain(run),
+    )
     return {
         "capacity": parts.capacity.to_json(),
         "lossless": parts.is_lossless,
         "log_e_value": None if parts.verifier.schedule_invariant else audit.log_e_value,
         "audit": verdict.sentence,
     }
+
+
+def equals_plain(run: Run) -> bool | None:
+    """Whether every text is the plain decoding of its seed, as far as both were decoded; None without a plain run."""
+    if run.plain is None:
+        return None
+    pairs = [
+        (mine.token_ids, alone.token_ids)
+        for domain, done in run.domains.items()
+        if domain in run.plain.domains
+        for mine, alone in zip(done.finished, run.plain.domains[domain].finished, strict=False)
+    ]
+    return all(a == b for mine, alone in pairs for a, b in zip(mine, alone, strict=False)) if pairs else None
 
 
 def _macro(run: Run, found: Sequence[dict[str, Any]]) -> dict[str, Any]:

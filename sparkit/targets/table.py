@@ -36,7 +36,7 @@ class Lookup:
 
     def rows(self, contexts: Sequence[Sequence[int]]) -> Tensor:
         """One row a context; LookupError when a table names no suffix of a context."""
-        return self.values[torch.tensor([self._find(tuple(context)) for context in contexts])]
+        return self.values[torch.tensor([self._find(tuple(context)) for context in contexts], dtype=torch.int64)]
 
     def _find(self, context: Key) -> int:
         for size in range(min(self.longest, len(context)), -1, -1):

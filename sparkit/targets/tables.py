@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkit.capacity import Capacity, from_rates
-from sparkit.files import read_json
+from sparkit.files import read_json, shown
 
 SCHEMA = "sparkit.table/1"
 Key = tuple[int, ...]
@@ -60,7 +60,7 @@ def read_tables(path: Path) -> Tables:
         raise ValueError(f'{where}: expected an object with "schema": "{SCHEMA}"')
     vocab = document.get("vocab")
     if not isinstance(vocab, list) or not all(_is_word(v) for v in vocab) or len(set(vocab)) < max(len(vocab), 2):
-        raise ValueError(f"{where}: vocab is {str(vocab)[:60]}; expected at least two different texts without blanks")
+        raise ValueError(f"{where}: vocab is {shown(vocab)}; expected at least two different texts without blanks")
     ids = {text: number for number, text in enumerate(vocab)}
     draft, confidence = (_objects(document, name, where) for name in ("draft", "confidence"))
     if len(draft) != len(confidence) or not draft:
@@ -81,7 +81,7 @@ def _is_word(text: object) -> bool:
 def _objects(document: Mapping[str, Any], name: str, where: str) -> list[Any]:
     value = document.get(name)
     if not isinstance(value, list):
-        raise ValueError(f"{where}: {name} is {str(value)[:60]}; expected a list, one object a draft position")
+        raise ValueError(f"{where}: {name} is {shown(value)}; expected a list, one object a draft position")
     return value
 
 
@@ -90,7 +90,7 @@ def _laws(table: Any, ids: Mapping[str, int], where: str) -> dict[Key, Law]:
     for key, law in _keyed(table, ids, where).items():
         numbers = isinstance(law, list) and all(type(p) in (int, float) and p >= 0 for p in law)
         if not numbers or len(law) != len(ids) or abs(sum(law) - 1) > 1e-9:
-            raise ValueError(f"{where}: {str(law)[:60]}; expected {len(ids)} probabilities that sum to 1")
+            raise ValueError(f"{where}: {shown(law)}; expected {len(ids)} probabilities that sum to 1")
         out[key] = tuple(float(p) for p in law)
     return out
 
@@ -99,23 +99,29 @@ def _chances(table: Any, ids: Mapping[str, int], where: str) -> dict[Key, float]
     keyed = _keyed(table, ids, where)
     for value in keyed.values():
         if type(value) not in (int, float) or not 0 <= value <= 1:
-            raise ValueError(f"{where}: {value!r}; expected a number in [0, 1]")
+            raise ValueError(f"{where}: {shown(value)}; expected a number in [0, 1]")
     return {key: float(value) for key, value in keyed.items()}
 
 
 def _keyed(table: Any, ids: Mapping[str, int], where: str) -> dict[Key, Any]:
     if not isinstance(table, dict) or not table:
-        raise ValueError(f"{where}: {str(table)[:60]}; expected an object of context suffixes")
+        raise ValueError(f"{where}: {shown(table)}; expected an object of context suffixes")
     for text in table:
         if unknown := [word for word in text.split() if word not in ids]:
-            raise ValueError(f"{where}: {unknown[0]!r} in {text!r} is not in the vocabulary {list(ids)}")
+            raise ValueError(
+                f"{where}: {shown(unknown[0])} in {shown(text)} is not in the vocabulary {shown(list(ids))}"
+            )
     return {tuple(ids[word] for word in text.split()): value for text, value in table.items()}
 
 
+def _is_size(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0
+
+
 def _rates(table: Any, where: str) -> dict[int, float]:
-    if not isinstance(table, dict) or not all(key.isdigit() and int(key) > 0 for key in table):
-        raise ValueError(f"{where}: capacity is {str(table)[:60]}; expected an object of batch_tokens to rounds/second")
+    if not isinstance(table, dict) or not table or not all(_is_size(key) for key in table):
+        raise ValueError(f"{where}: capacity is {shown(table)}; expected an object of batch_tokens to rounds/second")
     for value in table.values():
         if type(value) not in (int, float) or not 0 < value < float("inf"):
-            raise ValueError(f"{where}: capacity {value!r}; expected rounds per second above 0")
+            raise ValueError(f"{where}: capacity {shown(value)}; expected rounds per second above 0")
     return {int(key): float(value) for key, value in sorted(table.items(), key=lambda item: int(item[0]))}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparkit.files import read_json
+from sparkit.files import read_json, shown
 from sparkit.targets.chat import render
 
 MAX_TOKENIZER_BYTES = 64 * 1024 * 1024
@@ -129,7 +129,7 @@ class Tokenizer:
             return None
         number: int | None = self.backend.token_to_id(token)
         if number is None:
-            raise ValueError(f"{self.name}: special token {token!r} is not in the vocabulary")
+            raise ValueError(f"{self.name}: special token {shown(token)} is not in the vocabulary")
         return number
 
 

@@ -178,7 +178,11 @@ class Transformer(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        self.embedding = nn.Embedding(config.vocab_size, config.hidden_size)
+        table = torch.empty(config.vocab_size, config.hidden_size)
+        # Drawn as torch draws it; on the meta device torch's own way imports its compiler, 2 s of every start.
+        self.embedding = nn.Embedding(
+            config.vocab_size, config.hidden_size, _weight=table if table.is_meta else table.normal_()
+        )
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.num_layers))
         self.norm = RMSNorm(config.hidden_size, config.norm_eps)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)

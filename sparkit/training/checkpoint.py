@@ -9,14 +9,16 @@ Not done here: writing finished folders (`sparkit.targets.loaders.save_model`, `
 """
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
+
+from sparkit.files import parse_json, scratch_for, shown
+from sparkit.targets.loaders.safetensors_file import Shards
 
 FILE = "checkpoint.safetensors"
 _MODEL, _OPTIMIZER = "model.", "optimizer."
@@ -48,10 +50,12 @@ def save_checkpoint(folder: Path, module: nn.Module, optimizer: torch.optim.Opti
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> Path:
     """A safetensors file that is there whole or not at all."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    scratch = scratch_for(path)
     try:
         save_file({name: t.contiguous() for name, t in tensors.items()}, scratch, metadata=metadata)
         scratch.replace(path)
+    except SafetensorError as error:  # its text says why: no space left, for instance
+        raise OSError(f"cannot write {path}: {error}") from error
     finally:
         scratch.unlink(missing_ok=True)
     return path
@@ -65,16 +69,32 @@ def load_checkpoint(folder: Path, module: nn.Module, optimizer: torch.optim.Opti
     """
     path = folder / FILE
     try:
+        shards = Shards([path])
         with safe_open(path, framework="pt") as file:
-            note = Note(**json.loads(file.metadata()["note"]))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-    except FileNotFoundError:
-        raise
-    except Exception as error:
-        raise ValueError(f"checkpoint {path}: not readable ({error}); delete it to start afresh") from error
+            note = _note((file.metadata() or {}).get("note", ""))
+        tensors = {name: shards.read(name) for name in shards.entries}
+    except (ValueError, SafetensorError) as error:
+        reason = " ".join(str(error).removeprefix(f"{path}: ").split())[:200]
+        raise ValueError(f"checkpoint {path}: not readable ({reason}); delete it to start afresh") from error
     _check(path, module, tensors, note, world_size)
     _fill(module, optimizer, tensors)
     return note
+
+
+def _note(text: str) -> Note:
+    """What the header says.
+
+    Raises:
+        ValueError: unless it says exactly what a `Note` holds.
+    """
+    found = parse_json(text.encode(), "note")
+    kinds = {"step": (int,), "seconds": (float, int), "world_size": (int,)}
+    if not isinstance(found, dict) or found.keys() != kinds.keys():
+        raise ValueError(f"its note is {shown(found)}; expected {', '.join(kinds)}")
+    for name, kind in kinds.items():
+        if type(found[name]) not in kind or not 0 <= found[name] < 1 << 53:
+            raise ValueError(f"its note says {name} {shown(found[name])}; expected a number of 0 or more")
+    return Note(found["step"], float(found["seconds"]), found["world_size"])
 
 
 def _check(path: Path, module: nn.Module, tensors: dict[str, Tensor], note: Note, world_size: int) -> None:
@@ -87,16 +107,24 @@ def _check(path: Path, module: nn.Module, tensors: dict[str, Tensor], note: Note
     wanted = {name: tuple(p.shape) for name, p in trainable(module).items()}
     if stored != wanted:
         odd = sorted(n for n in stored.keys() | wanted.keys() if stored.get(n) != wanted.get(n))
-        raise ValueError(f"checkpoint {path} holds another module: {odd[:3]} differ; delete it to start afresh")
+        raise ValueError(f"checkpoint {path} holds another module: {shown(odd[:3])} differ; delete it to start afresh")
+    for name, shape in wanted.items():
+        moments = {k: tuple(tensors[k].shape) for k in _moments(tensors, name)}
+        whole = {f"{_OPTIMIZER}{key}.{name}": shape for key in ("exp_avg", "exp_avg_sq")}
+        if moments and moments != {**whole, f"{_OPTIMIZER}step.{name}": ()}:
+            raise ValueError(f"checkpoint {path}: the moments of {name} are damaged; delete it to start afresh")
+
+
+def _moments(tensors: dict[str, Tensor], name: str) -> list[str]:
+    """The optimiser's tensors of one parameter; none before its first step."""
+    inner = {key: key.removeprefix(_OPTIMIZER).partition(".")[2] for key in tensors if key.startswith(_OPTIMIZER)}
+    return [key for key, parameter in inner.items() if parameter == name]
 
 
 def _fill(module: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
     states: dict[nn.Parameter, dict[str, Tensor]] = {}
     for name, p in trainable(module).items():
         p.data.copy_(tensors[_MODEL + name])
-        ending = f".{name}"
-        found = {k: t for k, t in tensors.items() if k.startswith(_OPTIMIZER) and k.endswith(ending)}
-        state = {k[len(_OPTIMIZER) : -len(ending)]: t for k, t in found.items()}
-        states[p] = {key: t for key, t in state.items() if "." not in key}
+        states[p] = {k.removeprefix(_OPTIMIZER).partition(".")[0]: tensors[k] for k in _moments(tensors, name)}
     optimizer.state.clear()
     optimizer.state.update({p: state for p, state in states.items() if state})

@@ -10,6 +10,7 @@ True
 """
 
 import json
+import logging
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -24,6 +25,8 @@ from torch import Tensor, nn
 from sparkit.training.checkpoint import FILE, Note, load_checkpoint, save_checkpoint, trainable
 from sparkit.training.distributed import World, agree, share_gradients
 from sparkit.training.muon import Muon, is_hidden_map
+
+log = logging.getLogger(__name__)
 
 
 class StepLoss(NamedTuple):
@@ -105,6 +108,8 @@ class Training:
         if self.folder is not None and (self.folder / FILE).exists():
             note = load_checkpoint(self.folder, self.module, self.optimizer, self.world.size)
             self.step, self.seconds = note.step, note.seconds
+            if self.world.is_main:
+                log.warning("%s: going on from step %d of the checkpoint found there", self.folder, self.step)
 
     optimizer: torch.optim.Optimizer = field(init=False)
     parameters: list[nn.Parameter] = field(init=False)

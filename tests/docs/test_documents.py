@@ -9,7 +9,15 @@ from subprocess import CompletedProcess
 import pytest
 
 PAGE = (Path(__file__).parents[2] / "tutorials" / "architecture.md").read_text(encoding="utf-8")
-COMMANDS = {"doctor": ["doctor"], "list": ["list", "verifier"]}  # heading -> how a document is had quickly
+ONE_GROUP = ["--drafter", "ngram", "--confidence", "position", "--calibrator", "identity", "--examples", "1"]
+COMMANDS = {  # heading -> how a document is had quickly
+    "doctor": ["doctor"],
+    "list": ["list", "verifier"],
+    "prove": ["prove", "--drafter", "ngram", "--examples", "1"],
+    "prove --all": ["prove", "--all", *ONE_GROUP, "--verifier", "rejection", "--scheduler", "greedy"],
+    "prove --appendix-a": ["prove", "--appendix-a"],
+    "check": ["check", "verifier", "rejection"],
+}
 
 
 def listed(command: str) -> dict[str, str]:
@@ -37,3 +45,23 @@ def test_entries_of_lists_are_explained(sparkit_cli: Callable[..., CompletedProc
     assert set(part) <= set(re.findall(r"`(\w+)`", listed("list")["parts"]))
     finding = json.loads(sparkit_cli("doctor", "--json", "-").stdout)["findings"][0]
     assert set(finding) <= set(re.findall(r"`(\w+)`", listed("doctor")["findings"]))
+
+
+@pytest.mark.docs
+def test_entries_of_proofs_are_explained(sparkit_cli: Callable[..., CompletedProcess[str]]) -> None:
+    """Kills: a field of a counterexample, a run or a broken law that the page does not name."""
+    lossy = json.loads(
+        sparkit_cli("prove", "--target", "table:appendix-a", "--scheduler", "lookahead", "--json", "-").stdout
+    )
+    asked = {
+        ("prove", "counterexample"): lossy["counterexample"],
+        ("prove --all", "runs"): json.loads(sparkit_cli(*COMMANDS["prove --all"], "--json", "-").stdout)["runs"][0],
+        ("prove --appendix-a", "runs"): json.loads(sparkit_cli("prove", "--appendix-a", "--json", "-").stdout)["runs"][
+            0
+        ],
+        ("check", "broken"): json.loads(sparkit_cli("check", "confidence", "token_prob", "--json", "-").stdout)[
+            "broken"
+        ][0],
+    }
+    for (command, field), entry in asked.items():
+        assert set(entry) <= set(re.findall(r"`(\w+)`", listed(command)[field])), command

@@ -32,6 +32,7 @@ def test_python_blocks_run(code: str, plain_python: Callable[..., CompletedProce
 @pytest.mark.parametrize("line", [marked(line) for line in COMMANDS])
 def test_commands_run(line: str, tmp_path: Path) -> None:
     """Kills: an option in the README that the command line does not take."""
+    (tmp_path / "half.py").write_text(PYTHON[0], encoding="utf-8")
     command = [sys.executable, "-m", *shlex.split(line)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]

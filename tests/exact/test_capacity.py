@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from sparkit import capacity as module
-from sparkit.capacity import Capacity, Curve, flat, from_rates, measured, roofline, staircase
+from sparkit.capacity import Capacity, Curve, flat, from_rates, measured, roofline, staircase, steps
 
 POINTS = ((1, 1.0), (4, 2.0), (8, 6.0))
 
@@ -156,8 +156,8 @@ def test_broken_documents_are_named(document: Any, message: str) -> None:
 
 def test_flat_and_outside_are_said_once(caplog: pytest.LogCaptureFixture) -> None:
     """Kills: silence; a line a step."""
-    module._say_flat.cache_clear()
-    module._say_outside.cache_clear()
+    steps._say_flat.cache_clear()
+    steps._say_outside.cache_clear()
     like = torch.zeros(1)
     with caplog.at_level(logging.WARNING, "sparkit.capacity"):
         for _ in range(3):

@@ -7,16 +7,17 @@ import torch
 
 from sparkit.decisions import Purpose
 from sparkit.proofs.batching import explore_batched
-from sparkit.proofs.enumeration import COUPLED, Enumerated
+from sparkit.proofs.blame import PartError
+from sparkit.proofs.enumeration import Enumerated
 from sparkit.proofs.examples import Example, paper
 from sparkit.proofs.exploration import explore
 from sparkit.proofs.laws.scheduler import check_scheduler
 from sparkit.proofs.paper import paper_row, thetas
+from sparkit.proofs.paths import COUPLED
 from sparkit.proofs.problem import Problem, total_variation
 from sparkit.proofs.rational import explore_rational
 from sparkit.proofs.search import EXACT, measure, plain_law
 from sparkit.proofs.twins import Tables
-from sparkit.proofs.witness import PartError
 from sparkit.protocols import SCHEDULERS
 from tests.exact.worlds import AlwaysAll, CrossLooking, composition, paper_problem, skewed
 

@@ -58,6 +58,15 @@ def test_tier_c_memories() -> None:
 
 
 @pytest.mark.deep
-def test_the_full_product_on_tables() -> None:
-    """Kills: a pair of parts that only a third makes lossy."""
-    assert_exact(run("full", timeout=3500))
+@pytest.mark.parametrize("tier", ["full_a", "full_b"])
+def test_the_full_products(tier: str) -> None:
+    """Kills: a pair of parts that only a third makes lossy, on real modules and on tables."""
+    assert_exact(run(tier, timeout=3500))
+
+
+@pytest.mark.deep
+def test_larger_worlds() -> None:
+    """Kills: a bias that needs one more round, or one more token, than the tiers have."""
+    lines = run("larger", timeout=3500)
+    assert_exact(lines)
+    assert any(line["memory_changed_a_plan"] for line in lines if "online" in str(line["name"]))

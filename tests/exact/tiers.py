@@ -1,10 +1,11 @@
-"""The tiers of compositions, without type checks (`python -m tests.exact.tiers a|b|c|full`): one JSON line each.
+"""The tiers of compositions, without type checks: `python -m tests.exact.tiers a|b|c|full_a|full_b|larger`.
 
 A: real modules, R = 1, V = 2, gamma 2, horizon 2: every drafter and head x scheduler x verifier, the other parts at
 their defaults, and a pairwise covering array of all kinds.
 B: tables at (R = 1, V = 3, gamma 3, horizon 3) and (R = 2, V = 2, gamma 2, horizon 2): a pairwise covering array of
-scheduler x confidence x calibrator x verifier; `full` is the whole product.
+scheduler x confidence x calibrator x verifier.
 C: parts with memory and the undrafted step, over more rounds.
+For nights: `full_a` and `full_b` are the whole products, `larger` takes B and C some tokens further.
 """
 
 import itertools
@@ -22,16 +23,17 @@ import torch
 from sparkit.engine import Memories, Parts
 from sparkit.labels import Records
 from sparkit.pace import Pace, Sums
-from sparkit.proofs import neural
+from sparkit.proofs import real
 from sparkit.proofs.batching import explore_batched
 from sparkit.proofs.choice import Chosen, chosen
-from sparkit.proofs.enumeration import Path
 from sparkit.proofs.examples import Example, Limits
 from sparkit.proofs.exploration import explore
-from sparkit.proofs.matrix import confidences, covering, drafters
+from sparkit.proofs.matrix import confidences, covering, drafters, everything
+from sparkit.proofs.paths import Path
 from sparkit.proofs.problem import product, total_variation
 from sparkit.proofs.prove import twin_parts
 from sparkit.proofs.search import measure, plain_law
+from sparkit.proofs.sweep import judge
 from sparkit.proofs.twins import Tables
 from sparkit.protocols import CALIBRATORS, SCHEDULERS, VERIFIERS
 from sparkit.recipe import Recipe
@@ -73,6 +75,11 @@ def pair() -> Example:
     return Example(Tables(target, draft, confidence), rates, requests=2, horizon=2, spare=1)
 
 
+Worlds = tuple[tuple[str, Example], ...]
+WORLDS: Worlds = (("wide", wide()), ("pair", pair()))
+LARGER: Worlds = (("wide", replace(wide(), horizon=4)), ("pair", replace(pair(), horizon=3)))
+
+
 def name_of(row: dict[str, Any]) -> str:
     flat = {key: "-".join(map(str, value)) if isinstance(value, tuple) else value for key, value in row.items()}
     return " ".join(f"{key}={value}" for key, value in flat.items())
@@ -106,8 +113,8 @@ def _modules(row: dict[str, Any], plains: dict[Any, Any]) -> Line:
     )  # fmt: skip
     parts = chosen(recipe)
     with torch.inference_mode():
-        made = neural.parts_of(recipe, parts, 0, 2)
-        problem = neural.problem_of(made, Limits(), 2)
+        made = real.parts_of(recipe, parts, 0, 2)
+        problem = real.problem_of(made, Limits(), 2)
         law = explore(problem)
         key = drafter if drafter == "table" else "neural"
         if key not in plains:
@@ -116,7 +123,18 @@ def _modules(row: dict[str, Any], plains: dict[Any, Any]) -> Line:
     return Line(name_of(row), parts.is_lossless, off, law.faults, law.num_paths, time.process_time() - begun)
 
 
-def tier_b(*, full: bool = False) -> Iterator[Line]:
+def full_a() -> Iterator[Line]:
+    """What `sparkit prove --all` judges."""
+    for group in everything():
+        for run in judge(group):
+            faults = tuple((run["counterexample"] or {}).get("faults", ()))
+            yield Line(
+                name_of(run["recipe"]), run["declared_lossless"], run["max_total_variation"], faults,
+                run["num_branches"], run["cpu_seconds"],
+            )  # fmt: skip
+
+
+def tier_b(*, full: bool = False, worlds: Worlds | None = None) -> Iterator[Line]:
     axes: dict[str, Any] = {
         "scheduler": SCHEDULERS.names(),
         "confidence": confidences(),
@@ -124,8 +142,7 @@ def tier_b(*, full: bool = False) -> Iterator[Line]:
         "verifier": VERIFIERS.names(),
     }
     rows = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
-    worlds = (("wide", wide()), ("pair", pair()))
-    for row, (size, example) in itertools.product(rows if full else covering(axes), worlds):
+    for row, (size, example) in itertools.product(rows if full else covering(axes), worlds or WORLDS):
         if row["verifier"] == "coupled" and example.tables.vocab_size > 2:
             continue  # path by path: tests/exact/test_verifiers.py
         begun = time.process_time()
@@ -145,7 +162,7 @@ class Warm:
 
     def start(self) -> Any:
         memory = self.inner.start()
-        pace = Pace(((1, Sums(8, 5.0, 5.0, 40.0, 10.0)),))
+        pace = Pace(((1, Sums(8, 5.0, 40.0, ((2, 5.0),))),))
         return pace if isinstance(memory, Pace) else replace(memory, pace=pace)
 
     def __getattr__(self, name: str) -> Any:
@@ -211,8 +228,17 @@ MEMORIES = (
 )
 
 
-def tier_c() -> Iterator[Line]:
-    for (scheduler, calibrator, gamma, horizon), verifier in itertools.product(MEMORIES, ("rejection", "block")):
+LARGER_MEMORIES = (
+    ("delayed:undrafted_probe_every=2", "identity", 2, 7),
+    ("foresight:prior_rounds=0.5,undrafted_probe_every=2", "identity", 2, 7),
+    ("delayed:undrafted_probe_every=2", "identity", 4, 5),
+    ("foresight:prior_rounds=0.5,undrafted_probe_every=2", "identity", 4, 5),
+    ("threshold:value=0.7", "online:refit_every=1,probe_every=2", 2, 4),
+)
+
+
+def tier_c(memories: tuple[tuple[str, str, int, int], ...] = MEMORIES) -> Iterator[Line]:
+    for (scheduler, calibrator, gamma, horizon), verifier in itertools.product(memories, ("rejection", "block")):
         parts = chosen(Recipe(drafter="table", scheduler=scheduler, calibrator=calibrator, verifier=verifier))
         if calibrator.startswith("online"):
             parts = replace(parts, calibrator=Doubting(parts.calibrator))
@@ -263,7 +289,14 @@ class Seen:
         return int(plan.verify_len)
 
 
-TIERS = {"a": tier_a, "b": tier_b, "c": tier_c, "full": lambda: tier_b(full=True)}
+def larger() -> Iterator[Line]:
+    yield from tier_b(worlds=LARGER)
+    yield from tier_c(LARGER_MEMORIES)
+
+
+TIERS = {
+    "a": tier_a, "b": tier_b, "c": tier_c, "full_a": full_a, "full_b": lambda: tier_b(full=True), "larger": larger,
+}  # fmt: skip
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

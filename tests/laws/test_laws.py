@@ -21,6 +21,7 @@ from sparkit.proofs.laws.calibrator import learned, random_rounds
 from sparkit.proofs.laws.drafter import Bench
 from sparkit.protocols import CALIBRATORS, CONFIDENCES, DRAFTERS, HEADS, SCHEDULERS, VERIFIERS
 from sparkit.rounds import Plan, Verdict
+from tests.exact.test_schedulers import literal_greedy
 from tests.exact.worlds import AlwaysAll
 
 FAMILIES = {
@@ -100,6 +101,13 @@ class LastWins(AlwaysAll):
 def test_a_bad_scheduler_breaks_its_law(part: AlwaysAll, law: str) -> None:
     """Kills: a scheduler law that is never broken."""
     assert law in broken(check_scheduler(part))
+
+
+def test_a_scheduler_is_held_against_its_literal_twin() -> None:
+    """Kills: a vectorised scheduler that parts from its loops; a law that compares a plan with itself."""
+    law = "it equals its slow literal twin"
+    assert law in check_scheduler(SCHEDULERS.create("greedy"), twin=literal_greedy).kept
+    assert law in broken(check_scheduler(SCHEDULERS.create("fixed"), twin=literal_greedy))
 
 
 class BadCalibrator:

@@ -11,13 +11,14 @@ from torch import Tensor
 from sparkit.acceptance import likelihood_ratio
 from sparkit.decisions import AddressedSource, Decisions, Purpose, Until
 from sparkit.engine import Request
-from sparkit.proofs import neural
 from sparkit.proofs.batching import explore_batched
 from sparkit.proofs.choice import chosen
-from sparkit.proofs.enumeration import POSITION_ONLY, Enumerated
+from sparkit.proofs.enumeration import Enumerated
 from sparkit.proofs.examples import Example
 from sparkit.proofs.exploration import explore
+from sparkit.proofs.paths import POSITION_ONLY
 from sparkit.proofs.problem import Law, Problem, total_variation
+from sparkit.proofs.real import parts_of
 from sparkit.proofs.search import EXACT, plain_law
 from sparkit.proofs.twins import Tables, TwinDrafter
 from sparkit.recipe import Recipe
@@ -204,7 +205,7 @@ def test_rollback_one_short_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kills: a rejected draft left in the target's cache (real attention, so what stays is seen)."""
     parts = chosen(Recipe(drafter="dspark", scheduler="fixed"))
     with torch.inference_mode():
-        made = neural.parts_of(Recipe(), parts, 0, 2)
+        made = parts_of(Recipe(), parts, 0, 2)
         problem = Problem(made, (Request((0, 1), seed=0, max_new_tokens=4),), 2, 2)
         plain = explore(replace(problem, parts=replace(made, drafter=None)))
         assert total_variation(explore(problem).probability, plain.probability) < EXACT

@@ -2,18 +2,23 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from subprocess import CompletedProcess
 
 import pytest
 import torch
 
 from sparkit.audit import LOG_LIMIT, THETAS, Audit, factors, reading
+from sparkit.compose import assemble
 from sparkit.decisions import AddressedSource
 from sparkit.engine import Engine, Request
 from sparkit.engine.evidence import evidence
+from sparkit.experiments import DomainRun, with_plain
 from sparkit.proofs.examples import paper
 from sparkit.proofs.twins import TwinDrafter, TwinTarget, appendix_a
 from sparkit.protocols import Anchors, Span
+from sparkit.recipe import Recipe
+from sparkit.reports.comparison import equals_plain
 from sparkit.rounds import Plan
 from sparkit.sampling import SamplingParams
 from sparkit.verifiers.block import Block
@@ -59,7 +64,7 @@ def run(scheduler: str, verifier: str, num_tokens: int = 2000) -> tuple[Audit, i
 
 def test_lookahead_is_shown_lossy_within_2000_tokens() -> None:
     """Kills: an audit that looks at the wrong tokens (accepted ones only, say)."""
-    audit, shown, _ = run("lookahead:undrafted_probe_every=1", "rejection")
+    audit, shown, _ = run("lookahead", "rejection")
     assert shown is not None
     assert shown <= 2000
     assert reading(audit, declared_lossless=False, schedule_invariant=False).colour == "red"
@@ -83,6 +88,23 @@ def test_under_coupled_noise_the_audit_is_off_and_says_why() -> None:
     assert told.colour == "green"
     assert "plain decoding" in told.sentence
     assert reading(audit, declared_lossless=True, schedule_invariant=True, equals_plain=False).colour == "red"
+    assert "equals" in reading(audit, declared_lossless=True, schedule_invariant=True, equals_plain=True).sentence
+
+
+def test_compose_compares_coupled_texts_with_plain_decoding() -> None:
+    """Kills: a running check that is named and never made; a comparison of a text with itself."""
+    tables = Recipe(target="table:appendix-a", drafter="table", gamma=2, max_new_tokens=40, dtype="float64")
+    for verifier, equal in (("coupled", True), ("rejection", False)):
+        (run,) = with_plain([assemble(replace(tables, verifier=verifier, scheduler="lookahead"))])
+        for one in (run, run.plain):
+            assert one is not None
+            number = one.engine.add(Request((0,), seed=5, max_new_tokens=40))
+            for _ in one.engine.stream():
+                pass
+            one.domains["toy"] = DomainRun(finished=[one.engine.finished[number]])
+        assert equals_plain(run) is equal
+        run.plain = None
+        assert equals_plain(run) is None
 
 
 def test_declared_lossy_and_not_yet_shown_is_amber() -> None:

@@ -40,7 +40,7 @@ def flat(app: SparkitApp) -> str:
     return " ".join(app.screen_text().replace("│", " ").replace("▌", " ").replace("▐", " ").split())
 
 
-async def until(pilot: Pilot, condition: Callable[[], object], seconds: float = 20.0) -> None:
+async def until(pilot: Pilot, condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Waits for the worker's thread; a condition that never comes is a failure."""
     for _ in range(int(seconds / 0.01)):
         if condition():

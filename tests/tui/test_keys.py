@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from sparkit_tui.keys import KEYS
 from sparkit_tui.messages import MAIN
 from sparkit_tui.screens.controls import Controls, PromptBox
 from sparkit_tui.screens.overlays import Inspector, Panel
@@ -181,18 +182,54 @@ async def test_saving(tmp_path: Path) -> None:
         assert "sparkit" in (tmp_path / "sparkit-screen-1.txt").read_text()
 
 
-async def test_themes_and_palette() -> None:
-    """Kills: a theme key that does nothing; a command palette without our commands."""
+async def test_themes() -> None:
+    """Kills: a theme key that does nothing."""
     async with stage() as (app, pilot):
         await feed(app, pilot, played(9))
-        await pilot.press("t")
-        assert app.theme == "sparkit-light"
-        await pilot.press("t")
-        assert app.theme == "sparkit-dark"
-        await pilot.press("ctrl+p")
-        await until(pilot, lambda: app.screen.query("CommandList"))  # its search looks for the list it fills
-        await pilot.press(*"race")
-        await until(pilot, lambda: "Race" in app.screen_text() or "race" in app.screen_text().splitlines()[3])
+        for name in ("sparkit-light", "sparkit-dark"):
+            await pilot.press("t")
+            assert app.theme == name
+
+
+async def test_every_key_is_a_command() -> None:
+    """Kills: a palette without our commands; a screen's own action run on the palette's screen."""
+    async with stage() as (app, pilot):
+        await feed(app, pilot, played(30))
+        known = {command.title.lower() for command in app.get_system_commands(app.screen)}
+        assert {binding.description.lower() for binding in KEYS} <= known
+        wanted = {
+            "race": lambda: app.page.mode == "race",
+            "screen round": lambda: app.page.mode == "round",
+            "inspect": lambda: isinstance(app.screen, Inspector),
+        }
+        for typed, reached in wanted.items():
+            await pilot.press("ctrl+p")
+            await until(pilot, lambda: app.screen.query("CommandList"))  # its search looks for the list it fills
+            await pilot.press(*(letter if letter != " " else "space" for letter in typed))
+            await until(pilot, lambda: app.screen.query_one("CommandList").option_count)
+            await pilot.press("enter")
+            await until(pilot, reached)
+
+
+async def test_a_click_in_the_history_opens_that_round() -> None:
+    """Kills: a history that only the keyboard opens; a click beside a panel that does not close it."""
+    async with stage() as (app, pilot):
+        await feed(app, pilot, played(30))
+        lines = app.screen_text().splitlines()
+        row = next(i for i, text in enumerate(lines) if text.split()[:1] == ["27"])
+        await pilot.click(offset=(lines[row].index("27"), row))
+        assert app.session.shown_round().step == 27
+        await pilot.press("enter")
+        assert isinstance(app.screen, Inspector)
+        await pilot.click(offset=(1, 1))
+        assert app.screen is app.page
+
+
+async def test_a_disk_that_takes_nothing(tmp_path: Path) -> None:
+    """Kills: a screenshot into a folder that is not there, which ended the app."""
+    async with stage(folder=tmp_path / "nowhere") as (app, pilot):
+        await pilot.press("s")
+        await until(pilot, lambda: "not saved" in app.screen_text())
 
 
 async def test_users_slider() -> None:
@@ -213,7 +250,7 @@ async def test_race_holds_the_text_while_it_runs() -> None:
         await until(pilot, lambda: source.num_steps > 3)
         await pilot.press("6", "enter")
         await until(pilot, lambda: app.session.channel("race").lanes)
-        await until(pilot, lambda: app.drivers["race"].is_exhausted)
+        await until(pilot, lambda: app.crew.drivers["race"].is_exhausted)
         assert all(run.is_over for run in app.session.channel("race").lanes.values())
         assert "1st" in app.screen_text()
         resumed = source.num_steps

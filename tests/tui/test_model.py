@@ -4,16 +4,19 @@ import math
 from dataclasses import replace
 
 import pytest
+from rich.cells import cell_len
+from sparkit_tui.flow import Flow
 from sparkit_tui.messages import MAIN, Began, Stepped
 from sparkit_tui.model.admission import admission_of, early_stop, pool_of
 from sparkit_tui.model.audit import Audit
 from sparkit_tui.model.cells import cells_of, glyphs, sigmoid
 from sparkit_tui.model.collision import collision_of
 from sparkit_tui.model.race import standings
-from sparkit_tui.model.run import Run, spans
+from sparkit_tui.model.run import Run, ghosts
 from sparkit_tui.model.serving import Load
 from sparkit_tui.model.session import Session
 from sparkit_tui.model.tally import Bins, Tally, over_positions
+from sparkit_tui.screens.told import told
 
 from sparkit import metrics
 from sparkit.capacity import from_rates
@@ -152,13 +155,36 @@ def test_collision_numbers() -> None:
 
 
 def test_texts_grow_with_ghosts_of_the_last_round() -> None:
-    """Kills: rejected drafts that stay in the text, or that stand behind the correction."""
-    run = a_run(30)
-    for passage in run.passages.values():
-        parts = spans(passage, run.header)
-        said = [text for text, mark in parts if mark not in ("rejected", "after", "cut", "prompt", "unsaid")]
-        assert said == [run.header.pieces[t] for t, _ in passage.tokens]
-        assert parts[-1][1] in ("correction", "bonus")
+    """Kills: rejected drafts that stay in the text, or that stand behind the correction; a word said twice."""
+    run = Run(header_of(Synthetic()))
+    for rounds in Synthetic().steps(30):
+        run.add(rounds)
+        for passage in run.passages.values():
+            lost = ghosts(passage)
+            shown = [piece for one in told(passage, run.header.pieces, 4000, 4000) for piece in one.plain.split()]
+            *said, last = [run.header.pieces[token] for token, _ in passage.tokens]
+            between = [run.header.pieces[token] for token, _ in lost]
+            assert "".join(shown) == "".join("".join([*said, *between, last]).split())
+            last_round = passage.rounds[-1]
+            assert len(lost) == (last_round.kind == "drafted") * (len(last_round.drafted) - last_round.accepted)
+
+
+@pytest.mark.parametrize("width", [1, 3, 7, 20, 80])
+def test_a_text_that_grows_wraps_like_one_that_is_whole(width: int) -> None:
+    """Kills: a word cut at a token's end; a line that changes after it was left; a wide letter that never fits."""
+    text = "Half a dozen eggs, extraordinarily\n  indented; 卵が六つ and on\n\nto the end."
+    whole = Flow(width)
+    whole.add(text, "")
+    grown, before = Flow(width), []
+    for letter in text:
+        grown.add(letter, "")
+        lines = [line.plain for line in grown.lines([(" ghost", "strike")], 1000)]
+        settled = max(len(before) - 2, 0)
+        assert [line.plain for line in grown.lines([], 1000)][:settled] == before[:settled]
+        before = [line.plain for line in grown.lines([], 1000)]
+        assert all(cell_len(line) <= max(width, 2) for line in lines)
+    assert before == [line.plain for line in whole.lines([], 1000)]
+    assert "".join("".join(before).split()) == "".join(text.split())
 
 
 def test_following_another_request_and_the_past() -> None:

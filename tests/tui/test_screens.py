@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
-from sparkit_tui.app import PAGES
 from sparkit_tui.messages import MAIN, Compared, LawKnown, Over, Stepped
 from sparkit_tui.screens.page import Page
+from sparkit_tui.screens.pages import PAGES
 
 from tests.tui.fakes import opening, played
 from tests.tui.stage import SIZES, feed, stage
@@ -19,7 +19,7 @@ def race_items() -> list:
     lanes = ("plain", "mtp", "dflash", "eagle3", "dspark")
     items = []
     for i, name in enumerate(lanes):
-        items += played(12 + 6 * i, name, Synthetic(num_requests=1, seed=i), drafter=name)
+        items += played(12 + 6 * i, name, Synthetic(num_requests=1, seed=i), drafter=name, head="none")
         items += [Over(name)] if i < 3 else []
     return items
 
@@ -27,6 +27,8 @@ def race_items() -> list:
 async def fill(app, pilot) -> None:
     """One state for all pictures."""
     await feed(app, pilot, played(120))
+    for users in (1, 2, 8):
+        await feed(app, pilot, played(12, generator=Synthetic(num_requests=users)))
     await feed(app, pilot, played(2, scheduler="lookahead"))
     await feed(app, pilot, played(90))
     await feed(app, pilot, race_items(), "race")
@@ -34,9 +36,12 @@ async def fill(app, pilot) -> None:
     law = LawKnown("table:appendix-a · lookahead · rejection", ("A", "B"), (0.7, 0.3), (0.85, 0.15), is_equal=False)
     steps = [Stepped(rounds) for rounds in toy.steps(60)]
     await feed(app, pilot, [*opening(toy, scheduler="lookahead"), law, *steps], "lossless")
-    pairs = [(name, Synthetic(num_requests=1, gamma=2, seed=i)) for i, name in enumerate(("parallel", "semi"))]
+    pairs = [
+        (name, Synthetic(num_requests=1, gamma=2, seed=i)) for i, name in enumerate(("parallel", "semi-autoregressive"))
+    ]
     for name, generator in pairs:
-        await feed(app, pilot, played(40, name, generator, drafter=name), "collision")
+        lane = played(40, name, generator, drafter=name, head="none")
+        await feed(app, pilot, lane, "collision")
 
 
 def compare(name: str, text: str) -> None:

@@ -88,10 +88,25 @@ def test_nothing_heavy_before_the_first_screen(plain_python: Callable[..., subpr
     code = (
         "import sys\n"
         "from sparkit_tui.app import SparkitApp\n"
-        "from sparkit_tui.sources.live import LiveLab, LiveSource\n"
+        "from sparkit_tui.sources.laboratory import LiveLab\n"
+        "from sparkit_tui.sources.live import LiveSource\n"
         "from sparkit_tui.settings import Settings\n"
         "SparkitApp(LiveSource(Settings()), LiveLab())\n"
         "print({'torch', 'numpy', 'transformers', 'matplotlib'} & set(sys.modules))"
+    )
+    done = plain_python(code)
+    assert done.stdout.strip() == "set()", done.stderr
+
+
+def test_a_start_imports_no_compiler(plain_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    """Kills: embeddings drawn on the meta device, which imports torch's compiler and sympy: 2 s of the first token's 5."""
+    code = (
+        "import sys\n"
+        "from sparkit_tui.sources.live import LiveSource\n"
+        "from sparkit_tui.settings import Settings\n"
+        "source = LiveSource(Settings(capacity='flat'))\n"
+        "assert source.open() and source.step()\n"
+        "print({'torch._dynamo', 'sympy', 'transformers', 'matplotlib'} & set(sys.modules))"
     )
     done = plain_python(code)
     assert done.stdout.strip() == "set()", done.stderr

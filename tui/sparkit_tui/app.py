@@ -5,77 +5,41 @@ It is on screen before torch is imported; the worker's thread does that.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
 from rich.syntax import Syntax
-from textual.app import App
-from textual.binding import Binding, BindingType
+from textual.app import App, SystemCommand
+from textual.binding import BindingType
 from textual.screen import Screen
 
 from sparkit_tui import palette
+from sparkit_tui.crew import Crew
+from sparkit_tui.keys import KEYS, commands
 from sparkit_tui.messages import MAIN, Failed, FeedAdvanced, Noted, Opened, PartsListed, SourceRead
 from sparkit_tui.model.collision import JointLaw
 from sparkit_tui.model.session import Session
-from sparkit_tui.screens import inspect as inspection
-from sparkit_tui.screens.acceptance import AcceptanceScreen
-from sparkit_tui.screens.calibration import CalibrationScreen
+from sparkit_tui.saving import save_screen, save_trace
 from sparkit_tui.screens.chrome import Status
-from sparkit_tui.screens.collision import COLLISION, CollisionScreen
+from sparkit_tui.screens.collision import TABLE
 from sparkit_tui.screens.controls import Controls, PromptBox
-from sparkit_tui.screens.lossless import LAB, LosslessScreen
 from sparkit_tui.screens.overlays import Inspector, Panel, explanation, failure
 from sparkit_tui.screens.page import Page
-from sparkit_tui.screens.race import RACE, RaceScreen
-from sparkit_tui.screens.round import RoundScreen
-from sparkit_tui.screens.scheduler import SchedulerScreen
-from sparkit_tui.screens.serving import LEVELS, ServingScreen
+from sparkit_tui.screens.pages import PAGES
 from sparkit_tui.settings import Settings
-from sparkit_tui.sources.lab import Lab
+from sparkit_tui.sources.lab import Lab, read_source
 from sparkit_tui.textshot import text_of
-from sparkit_tui.worker import DEFAULT_SPEED, SPEEDS, Driver, Source
-
-PAGES: tuple[type[Page], ...] = (
-    RoundScreen,
-    AcceptanceScreen,
-    CalibrationScreen,
-    SchedulerScreen,
-    ServingScreen,
-    RaceScreen,
-    LosslessScreen,
-    CollisionScreen,
-)
-TABLE_STEP = 0.05
-COURSE, PROBLEM = ("of", "course"), ("no", "problem")
+from sparkit_tui.worker import DEFAULT_SPEED, Driver, Source
 
 
 class SparkitApp(App[None]):
     """Watch blocks being drafted, cut, accepted and rejected."""
 
     TITLE = "sparkit"
-    ENABLE_COMMAND_PALETTE = True
     MODES: ClassVar[dict[str, type[Screen[None]]]] = {page.mode: page for page in PAGES}  # type: ignore[assignment]
     DEFAULT_MODE = "round"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(str(i), f"page('{p.mode}')", p.title_text) for i, p in enumerate(PAGES, start=1)),
-        Binding("space", "pause", "pause or go on", priority=False),
-        Binding("full_stop", "step", "one round"),
-        Binding("plus,equals_sign", "faster", "faster"),
-        Binding("minus", "slower", "slower"),
-        Binding("left_square_bracket", "request(-1)", "previous request"),
-        Binding("right_square_bracket", "request(1)", "next request"),
-        Binding("question_mark", "explain", "explain every number"),
-        Binding("c", "source", "source of the part"),
-        Binding("r", "restart", "restart with the same seed"),
-        Binding("e", "edit", "change the composition"),
-        Binding("p", "prompt", "type a prompt"),
-        Binding("w", "save_trace", "save a trace"),
-        Binding("s", "save_screenshot", "save an SVG screenshot"),
-        Binding("S", "save_text", "save a text screenshot"),
-        Binding("t", "toggle_theme", "light or dark"),
-        Binding("q", "quit", "quit"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = list(KEYS)
 
     def __init__(
         self,
@@ -90,52 +54,32 @@ class SparkitApp(App[None]):
         super().__init__()
         for theme in palette.THEMES:
             self.register_theme(theme)
-        self.theme = "sparkit-dark"
+        self.theme = palette.DARK_THEME.name
         self.pages = tuple((page.mode, page.title_text, page.short_title) for page in PAGES)
-        self.session = Session()
-        self.settings = settings or Settings()
+        self.session, self.settings, self.lab = Session(), settings or Settings(), lab
         self.part_names: dict[str, tuple[str, ...]] = {}
-        self.drivers: dict[str, Driver] = {}
         self.folder = Path()
-        self.lab, self.table = lab, dict(table or {COURSE: 0.55, PROBLEM: 0.45})
-        self.num_paints = 0
-        driver = self._drive(MAIN, source)
-        driver.speed, driver.is_paused = speed, is_paused
+        self.table = dict(table or TABLE)
+        self.crew = Crew(self.post_message, self._start, lambda: self.page.channel if self.page else MAIN)
+        self.crew.add(MAIN, source, speed).is_paused = is_paused
 
     # ------------------------------------------------------------------------------------------------- workers
-    def _drive(self, channel: str, source: Source) -> Driver:
-        driver = Driver(channel, source, self.post_message)
-        self.drivers[channel] = driver
-        return driver
-
     def on_mount(self) -> None:
         """Starts the worker after the first screen is up."""
-        self.call_after_refresh(self._start, MAIN)
+        self.call_after_refresh(self._start, self.crew.drivers[MAIN])
 
-    def _start(self, channel: str) -> None:
-        self.run_worker(self.drivers[channel].run, name=channel, thread=True, exit_on_error=False)
+    def _start(self, driver: Driver) -> None:
+        self.run_worker(driver.run, name=driver.channel, thread=True, exit_on_error=False)
 
     @property
     def driver(self) -> Driver:
-        """The driver that the keys speak to: the page's own, else the text's."""
-        page = self.page
-        own = self.drivers.get(page.channel) if page is not None else None
-        return own if own is not None and not own.is_exhausted else self.drivers[MAIN]
+        """The driver that the keys speak to."""
+        return self.crew.front
 
-    def _share_engine(self) -> None:
-        """One driver runs at a time, so that no clock counts another's work."""
-        front = self.driver
-        for driver in self.drivers.values():
-            driver.hold(driver is not front)
-
-    def _launch(self, channel: str, source: Source, speed: float) -> None:
-        """Runs a source in its own channel, in place of the one before."""
-        if channel in self.drivers:
-            self.drivers[channel].stop()
+    def launch(self, channel: str, source: Source, speed: float) -> None:
+        """Runs a source in a channel of its own, in place of the one before."""
         self.session.retire(channel)
-        self._drive(channel, source).speed = speed
-        self._share_engine()
-        self._start(channel)
+        self.crew.launch(channel, source, speed)
 
     def status(self) -> Status:
         """What the top line says."""
@@ -146,19 +90,18 @@ class SparkitApp(App[None]):
 
     def on_feed_advanced(self, message: FeedAdvanced) -> None:
         """Takes in what a worker has sent, and paints the screen in front once."""
-        driver = self.drivers[message.channel]
-        items = driver.feed.drain()
+        feed = self.crew.drivers[message.channel].feed
+        items = feed.drain()
         self.session.apply(message.channel, items)
-        if driver.feed.has_more:
+        if feed.has_more:
             self.post_message(FeedAdvanced(message.channel))
         for note in [item.header.note for item in items if isinstance(item, Opened) and item.header.note]:
             self.notify(note, severity="warning")
-        self._share_engine()
+        self.crew.share()
         self.paint()
 
     def paint(self) -> None:
         """Repaints every page and inspector of the stack."""
-        self.num_paints += 1
         for screen in self.screen_stack:
             if isinstance(screen, Page | Inspector):
                 screen.paint()
@@ -179,14 +122,12 @@ class SparkitApp(App[None]):
 
     async def action_quit(self) -> None:
         """Ends the workers after the round in progress, then the app."""
-        for driver in self.drivers.values():
-            driver.stop()
+        self.crew.stop()
         self.exit()
 
     def on_unmount(self) -> None:
         """No thread outlives the app, however it ends."""
-        for driver in self.drivers.values():
-            driver.stop()
+        self.crew.stop()
 
     # ------------------------------------------------------------------------------------------------ controls
     def action_page(self, mode: str) -> None:
@@ -194,7 +135,7 @@ class SparkitApp(App[None]):
         if any(not isinstance(screen, Page) for screen in self.screen_stack[1:]):
             return
         self.switch_mode(mode)
-        self.call_after_refresh(self._share_engine)
+        self.call_after_refresh(self.crew.share)
 
     def action_pause(self) -> None:
         """Pauses, or goes on."""
@@ -206,116 +147,56 @@ class SparkitApp(App[None]):
         self.driver.single_step()
         self.paint()
 
-    def action_faster(self) -> None:
-        """The next speed."""
-        self._set_speed(+1)
-
-    def action_slower(self) -> None:
-        """The speed before."""
-        self._set_speed(-1)
-
-    def _set_speed(self, by: int) -> None:
-        current = self.driver.speed
-        index = min(range(len(SPEEDS)), key=lambda i: abs(min(SPEEDS[i], 1e9) - min(current, 1e9)))
-        for driver in self.drivers.values():
-            driver.set_speed(SPEEDS[min(max(index + by, 0), len(SPEEDS) - 1)])
+    def action_speed(self, by: int) -> None:
+        """Faster or slower."""
+        self.crew.change_speed(by)
         self.paint()
 
     def action_restart(self) -> None:
         """The same seed from the beginning."""
         self.driver.order("starting again", lambda source: source.restart())
 
-    def action_request(self, by: int) -> None:
-        """Another of the concurrent requests."""
-        self.session.next_request(by)
+    def action_move(self, what: str, by: int) -> None:
+        """Another request, round, cell or position."""
+        self.session.move(what, by)
         self.paint()
 
-    def action_round(self, by: int) -> None:
-        """An older or newer round."""
-        self.session.move_round(by)
+    def action_open_round(self, step: int) -> None:
+        """The clicked round of the history."""
+        self.session.open_round(step)
         self.paint()
-
-    def action_cell(self, by: int) -> None:
-        """Another draft position."""
-        self.session.move_cell(by)
-        self.paint()
-
-    def action_select_cell(self, index: int) -> None:
-        """The clicked draft position; a second click inspects it."""
-        if self.session.selection.cell == index:
-            self.action_inspect()
-        self.session.selection = replace(self.session.selection, cell=index)
-        self.paint()
-
-    def action_position(self, by: int) -> None:
-        """Another position of the calibration figure."""
-        self.session.move_position(by)
-        self.paint()
-
-    def action_select_position(self, position: int) -> None:
-        """The clicked position of the calibration figure."""
-        self.session.selection = replace(self.session.selection, position=position)
-        self.paint()
-
-    def action_inspect(self) -> None:
-        """The three laws at the selected position."""
-        self.session.selection = replace(self.session.selection, pinned=self.session.shown_round())
-        self.push_screen(Inspector(lambda width: inspection.draw(self.session, width)))
 
     # ------------------------------------------------------------------------------------- changing what runs
     def action_edit(self) -> None:
         """Every part and number."""
         if not self.part_names:
             self.run_worker(lambda: self.post_message(PartsListed(self.lab.part_names())), thread=True)
-        self.push_screen(Controls(self.settings, self.part_names), self._apply)
+        self.push_screen(Controls(self.settings, self.part_names), self.change)
 
     def action_prompt(self) -> None:
         """A prompt of the user's own."""
 
         def chosen(text: str | None) -> None:
-            self._apply(None if text is None else self.settings.changed(prompt=text))
+            self.change(None if text is None else self.settings.changed(prompt=text))
 
         self.push_screen(PromptBox(self.settings.prompt), chosen)
 
-    def _apply(self, settings: Settings | None) -> None:
+    def change(self, settings: Settings | None) -> None:
+        """Orders another composition of the text's driver; None changes nothing."""
         if settings is None or settings == self.settings:
             return
         self.settings = settings
-        self.drivers[MAIN].order("changing the composition", lambda source: source.reconfigure(settings))
-
-    def action_users(self, by: int) -> None:
-        """More or fewer users."""
-        nearest = min(range(len(LEVELS)), key=lambda i: abs(LEVELS[i] - self.settings.batch))
-        self.action_set_users(LEVELS[min(max(nearest + by, 0), len(LEVELS) - 1)])
-
-    def action_set_users(self, users: int) -> None:
-        """That many users."""
-        self._apply(self.settings.changed(batch=users))
-
-    def action_start_race(self) -> None:
-        """Real engines in turn."""
-        self._launch(RACE, self.lab.race(self.settings), float("inf"))
-
-    def action_start_lab(self, verifier: str) -> None:
-        """Appendix A under a scheduler that looks ahead."""
-        self._launch(LAB, self.lab.appendix_a(verifier), float("inf"))
-
-    def action_start_collision(self) -> None:
-        """The table decoded with both drafters."""
-        self._launch(COLLISION, self.lab.collision(self.table), 8.0)
-
-    def action_shift_table(self, by: int) -> None:
-        """Moves weight between the two answers."""
-        total = sum(self.table.values())
-        first = self.table.get(COURSE, 0.0) / total + by * TABLE_STEP
-        self.table = {COURSE: round(min(max(first, 0.05), 0.95), 4), PROBLEM: round(1 - min(max(first, 0.05), 0.95), 4)}
-        self.paint()
+        self.crew.drivers[MAIN].order("changing the composition", lambda source: source.reconfigure(settings))
 
     # ----------------------------------------------------------------------------------------- words and files
     @property
     def page(self) -> Page | None:
         """The page under any panel."""
         return next((s for s in reversed(self.screen_stack) if isinstance(s, Page)), None)
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Every key of the app and of the page, for the command palette."""
+        return commands(self, screen, [*self.BINDINGS, *screen.BINDINGS])
 
     def action_explain(self) -> None:
         """Every number on the screen in a sentence."""
@@ -326,53 +207,31 @@ class SparkitApp(App[None]):
         """The source of the part behind the screen, read in a thread: its module may still be unloaded."""
         page, run = self.page, self.session.run()
         if page is None or run is None:
+            self.notify("no part is loaded yet: its source can be read when the text has started")
             return
         kind, spec = page.kind, run.header.parts.get(page.kind, "")
-
-        def read() -> None:
-            try:
-                place, text = self.lab.source_of(kind, spec)
-            except (LookupError, OSError, TypeError, ImportError) as error:
-                self.post_message(Noted(f"no source for {kind} {spec!r}: {error}", is_warning=True))
-            else:
-                self.post_message(SourceRead(f"{kind} {spec}: {place}", text))
-
-        self.run_worker(read, thread=True)
+        self.run_worker(lambda: self.post_message(read_source(self.lab, kind, spec)), thread=True)
 
     def on_source_read(self, message: SourceRead) -> None:
         """Shows it."""
-        theme = "ansi_light" if self.theme == "sparkit-light" else "ansi_dark"
+        theme = "ansi_dark" if self.current_theme.dark else "ansi_light"
         self.push_screen(Panel(message.place, Syntax(message.text, "python", theme=theme, word_wrap=True)))
 
     def action_toggle_theme(self) -> None:
         """Light or dark."""
-        self.theme = "sparkit-light" if self.theme == "sparkit-dark" else "sparkit-dark"
+        self.theme = next(theme.name for theme in palette.THEMES if theme.dark != self.current_theme.dark)
 
     def action_save_screenshot(self) -> None:
         """An SVG of what is on the screen."""
-        path = self._free_path("sparkit-screen", "svg")
-        path.write_text(self.export_screenshot(title="sparkit"), "utf-8")
-        self.notify(f"saved {path}")
+        self.post_message(save_screen(self.folder, "svg", self.export_screenshot(title="sparkit")))
 
     def action_save_text(self) -> None:
         """The screen as plain text."""
-        path = self._free_path("sparkit-screen", "txt")
-        path.write_text(self.screen_text(), "utf-8")
-        self.notify(f"saved {path}")
+        self.post_message(save_screen(self.folder, "txt", self.screen_text()))
 
     def action_save_trace(self) -> None:
         """The run so far as a trace."""
-        path = self._free_path("sparkit-trace", "jsonl")
-
-        def save(source: Source) -> tuple[()]:
-            source.save(path)
-            self.post_message(Noted(f"saved {path}: replay it with `sparkit tui --replay {path}`"))
-            return ()
-
-        self.driver.order("saving the trace", save)
-
-    def _free_path(self, stem: str, suffix: str) -> Path:
-        return next(p for i in range(1, 10_000) if not (p := self.folder / f"{stem}-{i}.{suffix}").exists())
+        self.driver.order("saving the trace", lambda source: save_trace(source, self.folder, self.post_message))
 
     def screen_text(self) -> str:
         """The text cells of the screen, line by line."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
+from socket import gethostname
 from typing import Annotated
 
 import typer
+
+EVERYWHERE = ("0.0.0.0", "::")  # --host for every address of this machine; a browser elsewhere needs its name
 
 
 def command(
@@ -45,31 +48,20 @@ def command(
     if replay is not None and not replay.is_file():
         raise FileNotFoundError(2, "no such trace; record one with `sparkit compose --trace FILE`", str(replay))
     from sparkit_tui.app import SparkitApp
+    from sparkit_tui.palette import LIGHT_THEME
     from sparkit_tui.settings import Settings
-    from sparkit_tui.sources.live import LiveLab, LiveSource
+    from sparkit_tui.sources.laboratory import LiveLab
+    from sparkit_tui.sources.live import LiveSource
     from sparkit_tui.sources.replay import ReplaySource
 
     settings = Settings(
-        target=target,
-        drafter=drafter,
-        head=head,
-        confidence=confidence,
-        calibrator=calibrator,
-        scheduler=scheduler,
-        verifier=verifier,
-        capacity=capacity,
-        gamma=gamma,
-        temperature=temperature,
-        domain=domain,
-        prompt=prompt,
-        batch=batch,
-        seed=seed,
-        max_new_tokens=max_new_tokens,
-    )
+        target, drafter, head, confidence, calibrator, scheduler, verifier, capacity, gamma, temperature, domain,
+        prompt, batch, seed, max_new_tokens,
+    )  # fmt: skip
     source = LiveSource(settings) if replay is None else ReplaySource(replay)
     app = SparkitApp(source, LiveLab(), settings, speed=speed, is_paused=paused)
     if light:
-        app.theme = "sparkit-light"
+        app.theme = LIGHT_THEME.name
     app.run()
 
 
@@ -79,7 +71,8 @@ def _serve(host: str, port: int) -> None:
         from textual_serve.server import Server
     except ImportError as error:
         raise LookupError("--web needs the package textual-serve: pip install textual-serve") from error
-    Server(web_command(sys.argv), host=host, port=port, title="sparkit").serve()
+    url = f"http://{gethostname()}:{port}" if host in EVERYWHERE else None  # the page tells it to the browser
+    Server(web_command(sys.argv), host=host, port=port, title="sparkit", public_url=url).serve()
 
 
 def web_command(argv: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Text as ink: lines of fixed width, bars, sparklines, wrapped passages. Pure; a line is a `Content`.
+"""Text as ink: lines of fixed width, bars, sparklines, columns. Pure; a line is a `Content`.
 
 >>> bar(0.5, 4)
 '██  '
@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import groupby
 from math import isfinite
-from operator import itemgetter
 
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
@@ -52,15 +50,25 @@ def cell(text: str, width: int, align: str = "left") -> str:
     return " " * left + text + " " * (pad - left)
 
 
-def beside(left: Sequence[Content], right: Sequence[Content], width: int, gap: int = 2) -> list[Content]:
-    """Two columns, the left one `width` wide."""
-    rows = max(len(left), len(right))
-    blank = Content("")
-    pad = Content(" " * gap)
-    return [
-        fit(left[i] if i < len(left) else blank, width) + pad + (right[i] if i < len(right) else blank)
-        for i in range(rows)
-    ]
+def beside(blocks: Sequence[tuple[Sequence[Content], int]], gap: Part = "  ") -> list[Content]:
+    """(lines, width) side by side; a short block is filled with blanks."""
+    height = max(len(lines) for lines, _ in blocks)
+    rows: list[list[Part]] = [[] for _ in range(height)]
+    for lines, width in blocks:
+        for row, shown in zip(rows, [*lines, *[Content("")] * (height - len(lines))], strict=True):
+            row += [*([gap] if row else []), fit(shown, width)]
+    return [line(*row) for row in rows]
+
+
+def within(parts: Sequence[Part], width: int) -> Content:
+    """As many whole parts as there is room for: nothing is cut in the middle."""
+    shown: list[Part] = []
+    for part in parts:
+        width -= line(part).cell_length
+        if width < 0:
+            break
+        shown.append(part)
+    return line(*shown)
 
 
 def bar(share: float, width: int) -> str:
@@ -93,6 +101,11 @@ def number(value: float | None, digits: int = 2) -> str:
     return f"{value:.{digits}f}"
 
 
+def count(num: int, noun: str) -> str:
+    """1 request, 2 requests."""
+    return f"{num} {noun}{'' if num == 1 else 's'}"
+
+
 def quantity(value: float | None) -> str:
     """A number of any size in at most seven characters."""
     if value is None or value != value:
@@ -119,14 +132,3 @@ def words(text: str, width: int, style: str = "") -> list[Content]:
 def printable(text: str) -> str:
     """Text without control characters (a model's output must not drive the terminal); line breaks stay."""
     return "".join(c if c == "\n" or c.isprintable() else "·" for c in text.expandtabs(4))
-
-
-def passage(parts: Sequence[tuple[str, str]], width: int, height: int) -> list[Content]:
-    """The last `height` lines of a styled text."""
-    budget, first = width * height, len(parts)
-    while first > 0 and budget > 0:
-        first -= 1
-        budget -= max(1, len(parts[first][0])) + width * parts[first][0].count("\n")
-    runs = groupby(parts[first:], key=itemgetter(1))  # neighbours of one style are one span: a frame costs its spans
-    shown = Content.assemble(*((printable("".join(text for text, _ in run)), style) for style, run in runs))
-    return shown.wrap(max(width, 1))[-height:] if height > 0 else []

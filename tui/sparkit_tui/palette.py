@@ -6,7 +6,9 @@ it); colour is never alone: each origin has a glyph and a text style too, so NO_
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from itertools import cycle
 from typing import NamedTuple
 
 from textual.theme import Theme
@@ -67,6 +69,11 @@ class Mark(NamedTuple):
     glyph: str
     style: str
 
+    @property
+    def ink(self) -> str:
+        """The style of the glyph: the colour without what is drawn through or under a text."""
+        return " ".join(word for word in self.style.split() if word not in ("strike", "underline", "italic"))
+
 
 MARKS = {
     "draft": Mark("●", "$draft"),
@@ -80,7 +87,7 @@ MARKS = {
     "cut": Mark("┄", "strike $cut"),
     "unsaid": Mark("■", "strike $cut"),
 }
-SERIES = (  # for curves side by side: glyph and colour
+SERIES = (  # for curves side by side
     Mark("●", "$draft"),
     Mark("▲", "$correction"),
     Mark("◆", "$bonus"),
@@ -89,47 +96,68 @@ SERIES = (  # for curves side by side: glyph and colour
     Mark("×", "$cut"),
 )
 
-THEMES = (
-    Theme(
-        name="sparkit-dark",
-        primary=DARK.draft,
-        secondary="#8aa0b8",
-        accent="#9fc7e8",
-        warning=DARK.amber,
-        error=DARK.red,
-        success=DARK.green,
-        foreground="#d7dce2",
-        background="#11141a",
-        surface="#161a21",
-        panel="#1f2530",
-        dark=True,
-        variables={
-            **asdict(DARK),
-            "footer-key-foreground": DARK.draft,
-            "border": "#2c3441",
-            "rule": "#2c3441",
-            "muted": "#8d97a5",
-        },
-    ),
-    Theme(
-        name="sparkit-light",
-        primary=LIGHT.draft,
-        secondary="#51606f",
-        accent="#2d6aa8",
-        warning=LIGHT.amber,
-        error=LIGHT.red,
-        success=LIGHT.green,
-        foreground="#2b3036",
-        background="#fbfaf7",
-        surface="#f4f2ec",
-        panel="#e8e5dc",
-        dark=False,
-        variables={
-            **asdict(LIGHT),
-            "footer-key-foreground": LIGHT.draft,
-            "border": "#cfcabd",
-            "rule": "#cfcabd",
-            "muted": "#6a6f77",
-        },
-    ),
+
+def series(names: Iterable[str]) -> dict[str, Mark]:
+    """A mark for each name, in order; they come round again after six."""
+    return dict(zip(names, cycle(SERIES), strict=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What the colours stand on, and the greys between."""
+
+    foreground: str
+    background: str
+    surface: str
+    panel: str
+    secondary: str
+    accent: str
+    rule: str
+    muted: str
+
+
+NIGHT = Ground(
+    foreground="#d7dce2",
+    background="#11141a",
+    surface="#161a21",
+    panel="#1f2530",
+    secondary="#8aa0b8",
+    accent="#9fc7e8",
+    rule="#2c3441",
+    muted="#8d97a5",
 )
+PAPER = Ground(
+    foreground="#2b3036",
+    background="#fbfaf7",
+    surface="#f4f2ec",
+    panel="#e8e5dc",
+    secondary="#51606f",
+    accent="#2d6aa8",
+    rule="#cfcabd",
+    muted="#6a6f77",
+)
+
+
+def theme_of(name: str, palette: Palette, ground: Ground, *, is_dark: bool) -> Theme:
+    """A theme of Textual's; stylesheets and inks name our colours as `$variables`."""
+    own = {**asdict(palette), "rule": ground.rule, "muted": ground.muted, "border": ground.rule}
+    return Theme(
+        name=name,
+        primary=palette.draft,
+        secondary=ground.secondary,
+        accent=ground.accent,
+        warning=palette.amber,
+        error=palette.red,
+        success=palette.green,
+        foreground=ground.foreground,
+        background=ground.background,
+        surface=ground.surface,
+        panel=ground.panel,
+        dark=is_dark,
+        variables={**own, "footer-key-foreground": palette.draft},
+    )
+
+
+DARK_THEME = theme_of("sparkit-dark", DARK, NIGHT, is_dark=True)
+LIGHT_THEME = theme_of("sparkit-light", LIGHT, PAPER, is_dark=False)
+THEMES = (DARK_THEME, LIGHT_THEME)

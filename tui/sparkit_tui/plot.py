@@ -24,13 +24,21 @@ class Plot:
     """A grid of `width` x `height` cells, axes included."""
 
     def __init__(
-        self, width: int, height: int, x: Point, y: Point, *, x_label: str = "", y_label: str = "", digits: int = 1
+        self,
+        width: int,
+        height: int,
+        x: Point,
+        y: Point,
+        *,
+        x_label: str = "",
+        y_label: str = "",
+        is_whole: bool = False,
     ) -> None:
         self.gutter = 7
         rows = max(height - 3, 3)
         self.columns, self.rows = max(width - self.gutter - 1, 4), rows - 1 + rows % 2  # odd: the middle is a row
         self.x, self.y = _widened(x), _widened(y)
-        self.x_label, self.y_label, self.digits = x_label, y_label, digits
+        self.x_label, self.y_label, self.is_whole = x_label, y_label, is_whole  # whole: x counts things
         self._glyphs: dict[tuple[int, int], tuple[str, str]] = {}
         self._dots: dict[tuple[int, int], tuple[int, str]] = {}
 
@@ -50,11 +58,15 @@ class Plot:
             corners.append(point)
         return self.curve(corners, style)
 
-    def points(self, points: Sequence[Point], mark: Mark) -> Plot:
-        """A glyph at each point; later ones lie on top."""
+    def points(self, points: Sequence[Point], mark: Mark, text: str = "") -> Plot:
+        """A glyph at each point, with a name beside it; later ones lie on top."""
         for x, y in points:
             if isfinite(x) and isfinite(y):
-                self._glyphs[self._cell(x, y)] = (mark.glyph, mark.style)
+                column, row = self._cell(x, y)
+                self._write(
+                    column + 1 if column + len(text) < self.columns else column - len(text), row, text, "$muted"
+                )
+                self._glyphs[column, row] = (mark.glyph, mark.style)
         return self
 
     def rule_y(self, y: float, style: str, text: str = "") -> Plot:
@@ -104,11 +116,11 @@ class Plot:
         return (chr(0x2800 + bits), style) if bits else (" ", "")
 
     def _x_axis(self) -> list[Content]:
-        middle = (self.x[0] + self.x[1]) / 2
+        middle = float((self.x[0] + self.x[1]) // 2) if self.is_whole else (self.x[0] + self.x[1]) / 2
         left, centre, right = (quantity(v) for v in (self.x[0], middle, self.x[1]))
         width = self.columns
         text = list(left.ljust(width))
-        _put(text, (width - len(centre)) // 2, centre)
+        _put(text, self._cell(middle, self.y[0])[0] - (len(centre) - 1) // 2, centre)
         _put(text, width - len(right), right)
         label = f" {self.x_label} " if self.x_label else ""
         before = max(width - len(label), 0) // 2

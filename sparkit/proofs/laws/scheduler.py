@@ -7,20 +7,21 @@ confidences with ties, 0 and 1, and at random for larger batches. (One request a
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from sparkit.capacity import Capacity, from_rates
+from sparkit.proofs.blame import spell
 from sparkit.proofs.freezing import freeze
 from sparkit.proofs.laws.keeping import Report, hold
-from sparkit.proofs.witness import spell
 from sparkit.protocols import Scheduler
 from sparkit.rounds import Limits
 from sparkit.survival import survival_of
 
+Twin = Callable[[list[list[float]], Capacity, Limits], list[int]]
 GRID = (0.0, 0.5, 0.9, 1.0)
 CURVES = (
     (1.0, 0.5, 0.45, 0.44, 0.43, 0.42),
@@ -29,12 +30,13 @@ CURVES = (
 )
 
 
-def check_scheduler(part: Scheduler, memories: tuple[Any, ...] = ()) -> Report:
+def check_scheduler(part: Scheduler, memories: tuple[Any, ...] = (), twin: Twin | None = None) -> Report:
     """Holds a scheduler to its laws.
 
     Args:
         part: the scheduler.
         memories: memories to plan from, beside `start()` (what some rounds have left, for one that learns).
+        twin: the same scheduler written as plain loops: (survival, capacity, limits) to verify_len, from `start()`.
     """
     starts = (part.start(), *memories)
     return hold(
@@ -49,6 +51,7 @@ def check_scheduler(part: Scheduler, memories: tuple[Any, ...] = ()) -> Report:
             "nan counts as 0": lambda: _nan(part, starts),
             "planning is pure": lambda: _purity(part, starts),
             "drafts answers yes or no": lambda: _drafts(part, starts),
+            **({} if twin is None else {"it equals its slow literal twin": lambda: _equals(part, twin)}),
         },
     )
 
@@ -188,3 +191,11 @@ def _drafts(part: Scheduler, starts: tuple[Any, ...]) -> Iterator[str]:
             answer: object = part.drafts(memory, limits, capacity)  # of anybody's scheduler: perhaps no bool
             if not isinstance(answer, bool):
                 yield f"drafts returned {answer!r}"
+
+
+def _equals(part: Scheduler, twin: Twin) -> Iterator[str]:
+    for confidence, capacity, limits in _worlds():
+        plan = plan_of(part, confidence, capacity, limits, part.start())
+        slow = twin(survival_of(confidence).tolist(), capacity, limits)
+        if plan != slow:
+            yield f"confidence {spell(confidence)} gives {plan}, its twin says {slow}; {spell(limits)}"

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from sparkit.decisions import AddressedSource, Purpose
-from sparkit.proofs.enumeration import ANCHORED, COUPLED, Enumerated, Path, Rows
+from sparkit.proofs.enumeration import Enumerated, Rows
 from sparkit.proofs.laws.keeping import Report, hold
+from sparkit.proofs.paths import ANCHORED, COUPLED, Path
 from sparkit.protocols import Verifier
 from sparkit.rounds import Draft, Plan, Verdict
 

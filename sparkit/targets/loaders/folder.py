@@ -6,9 +6,7 @@ libraries load what we trained. Weights are never unpickled: a folder with only 
     model = load_model(Path("sparkit/assets/bundled/target"), dtype=torch.float32, device="cpu")
 """
 
-import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sparkit.files import read_json, write_json
+from sparkit.files import read_json, scratch_for, shown, write_json
 from sparkit.targets.loaders.layout import Piece, config_of, document_of, tensors_of, token_ids
 from sparkit.targets.loaders.safetensors_file import FLOATS, Entry, Shards
 from sparkit.targets.transformer import Transformer, TransformerConfig
@@ -59,7 +57,9 @@ def read_config(folder: Path) -> TransformerConfig:
     stops = token_ids(read_object(extra).get("eos_token_id"), f"{extra}: eos_token_id") if extra.is_file() else ()
     stops = stops or config.eos_ids
     if any(i >= config.vocab_size for i in stops):
-        raise ValueError(f"{folder}: eos_token_id {list(stops)} lies outside the vocabulary of {config.vocab_size}")
+        raise ValueError(
+            f"{folder}: eos_token_id {shown(list(stops))} lies outside the vocabulary of {config.vocab_size}"
+        )
     return replace(config, eos_ids=stops)
 
 
@@ -86,11 +86,11 @@ def _shards(folder: Path) -> list[Path]:
     index = folder / INDEX
     mapping = read_object(index).get("weight_map")
     if not isinstance(mapping, dict) or not mapping or not all(isinstance(v, str) for v in mapping.values()):
-        raise ValueError(f"{index}: weight_map is {str(mapping)[:60]}; expected an object of tensor names to files")
+        raise ValueError(f"{index}: weight_map is {shown(mapping)}; expected an object of tensor names to files")
     names = sorted(set(mapping.values()))
     for name in names:
         if name != Path(name).name or not name.endswith(".safetensors"):
-            raise ValueError(f"{index}: {name!r} is not a safetensors file in this folder")
+            raise ValueError(f"{index}: {shown(name)} is not a safetensors file in this folder")
         if not (folder / name).is_file():
             raise FileNotFoundError(f"{folder / name}: missing, and {INDEX} names it; download the folder again")
     return [folder / name for name in names]
@@ -121,7 +121,7 @@ def require_fitting(
     strange = [n for n in found if n not in pieces and n not in allowed and not n.endswith(_BUFFERS)]
     if strange:
         raise ValueError(
-            f"{where}: tensor {strange[0]!r} ({len(strange)} such) is none of the {len(pieces)} that config.json "
+            f"{where}: tensor {shown(strange[0])} ({len(strange)} such) is none of the {len(pieces)} that config.json "
             "asks for; is it the config of another model?"
         )
 
@@ -148,16 +148,18 @@ def save_model(folder: Path, model: Transformer, *, dtype: torch.dtype = torch.f
 
 def write_folder(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> None:
     """Writes both files into a new or an existing folder; weights first, so that no config lacks its weights."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
-    handle, scratch = tempfile.mkstemp(dir=folder, prefix=f".{WEIGHTS}.", suffix=".part")
-    os.close(handle)
+    scratch = scratch_for(folder / WEIGHTS)
     try:
         save_file(weights, scratch, metadata={"format": "pt"})
-        Path(scratch).replace(folder / WEIGHTS)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
+        scratch.replace(folder / WEIGHTS)
+    except BaseException as error:
+        scratch.unlink(missing_ok=True)
+        if isinstance(error, SafetensorError):  # its text says why: no space left, for instance
+            raise OSError(f"cannot write {folder / WEIGHTS}: {error}") from error
         raise
     write_json(folder / "config.json", config)
 
@@ -166,7 +168,8 @@ def write_folder(folder: Path, config: dict[str, Any], weights: dict[str, Tensor
 def new_folder(folder: Path) -> Iterator[Path]:
     """A folder that appears under its name only when the block ends without an error."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part"))
+    scratch = scratch_for(folder)
+    scratch.mkdir()
     try:
         yield scratch
         if not folder.exists():  # else another process was faster, with the same content

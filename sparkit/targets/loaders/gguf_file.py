@@ -2,7 +2,8 @@
 
     "GGUF" version  tensors  pairs  |  key type value ...  |  name axes type offset ...  |  padding  |  data
 
-Limits: 2 M metadata values in all, arrays nested 2 deep, 100 000 tensors, 4 axes, texts within the file.
+Limits: 2 M metadata values in all, arrays nested 2 deep, 100 000 tensors, 4 axes, texts within the file, tensors that
+do not share bytes (a small file would unpack into a huge model).
 Not done here: dequantising (`sparkit.targets.loaders.gguf_model`).
 
     file = read_gguf(Path("SmolLM2-135M-Instruct.Q4_1.gguf"))
@@ -14,6 +15,8 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from sparkit.files import shown
 
 MAX_VALUES = 2_000_000
 MAX_TENSORS = 100_000
@@ -128,12 +131,12 @@ class _Cursor:
         if kind == _ARRAY and depth < MAX_NESTING:
             return self.array(key, depth)
         if kind not in _SCALARS:
-            raise ValueError(f"{self.path}: metadata {key!r} has type {kind} (nested {depth}); it cannot be read")
+            raise ValueError(f"{self.path}: metadata {shown(key)} has type {kind} (nested {depth}); it cannot be read")
         return self.scalar(_SCALARS[kind])
 
     def array(self, key: str, depth: int) -> list[Any]:
         kind = self.scalar("I")
-        number = self.count(f"items in {key!r}", MAX_VALUES)
+        number = self.count(f"items in {shown(key)}", MAX_VALUES)
         if kind in _SCALARS:
             self.values += number
             size = struct.calcsize(f"<{_SCALARS[kind]}")
@@ -143,34 +146,36 @@ class _Cursor:
     def tensor(self) -> tuple[str, tuple[int, ...], int, int]:
         name, axes = self.text(), self.scalar("I")
         if axes > MAX_AXES:
-            raise ValueError(f"{self.path}: tensor {name!r} has {axes} axes; at most {MAX_AXES} are read")
+            raise ValueError(f"{self.path}: tensor {shown(name)} has {axes} axes; at most {MAX_AXES} are read")
         shape = tuple(self.scalar("Q") for _ in range(axes))[::-1]
         return name, shape, self.scalar("I"), self.scalar("Q")
 
     def placed(self, table: list[tuple[str, tuple[int, ...], int, int]], alignment: object) -> dict[str, PackedTensor]:
         if type(alignment) is not int or not 1 <= alignment <= 1 << 20:
-            raise ValueError(f"{self.path}: general.alignment is {alignment!r}; expected 1 to {1 << 20}")
+            raise ValueError(f"{self.path}: general.alignment is {shown(alignment)}; expected 1 to {1 << 20}")
         start = -(-self.at // alignment) * alignment
         tensors: dict[str, PackedTensor] = {}
         for name, shape, kind, offset in table:
             if name in tensors:
-                raise ValueError(f"{self.path}: tensor {name!r} is listed twice")
+                raise ValueError(f"{self.path}: tensor {shown(name)} is listed twice")
             begin = start + offset
             tensors[name] = PackedTensor(shape, kind, begin, begin + self.bytes_of(name, shape, kind))
             if tensors[name].end > len(self.data):
                 raise ValueError(
-                    f"{self.path}: tensor {name!r} {list(shape)} ends at byte {tensors[name].end}, "
+                    f"{self.path}: tensor {shown(name)} {list(shape)} ends at byte {tensors[name].end}, "
                     f"the file has {len(self.data)}: truncated or damaged"
                 )
+        if sum(tensor.end - tensor.begin for tensor in tensors.values()) > len(self.data):
+            raise ValueError(f"{self.path}: its tensors share bytes: together they are longer than the file")
         return tensors
 
     def bytes_of(self, name: str, shape: tuple[int, ...], kind: int) -> int:
         packing = PACKINGS.get(kind)
         if packing is None:
             known = ", ".join(p.name for p in PACKINGS.values())
-            raise ValueError(f"{self.path}: tensor {name!r} has GGML type {kind}; known: {known}")
+            raise ValueError(f"{self.path}: tensor {shown(name)} has GGML type {kind}; known: {known}")
         if not shape or shape[-1] % packing.block:
             raise ValueError(
-                f"{self.path}: tensor {name!r} {list(shape)}: {packing.name} packs rows in {packing.block}s"
+                f"{self.path}: tensor {shown(name)} {list(shape)}: {packing.name} packs rows in {packing.block}s"
             )
         return math.prod(shape) // packing.block * packing.size

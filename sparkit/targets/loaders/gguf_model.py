@@ -18,7 +18,7 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
-from sparkit.files import write_json
+from sparkit.files import shown, write_json
 from sparkit.targets.loaders.folder import new_folder, write_folder
 from sparkit.targets.loaders.gguf_file import PACKINGS, GGUFFile, PackedTensor, read_gguf
 from sparkit.targets.loaders.gguf_vocabulary import tokenizer_files
@@ -81,16 +81,21 @@ def config_document(file: GGUFFile) -> dict[str, Any]:
     """The config.json that the metadata amounts to."""
     meta, where = file.metadata, str(file.path)
     if (family := meta.get("general.architecture")) != "llama":
-        raise ValueError(f"{where}: architecture {family!r}; only llama is read from GGUF: use the safetensors folder")
+        raise ValueError(
+            f"{where}: architecture {shown(family)}; only llama is read from GGUF: use the safetensors folder"
+        )
     if meta.get("llama.rope.scaling.type", "none") != "none" or "rope_freqs.weight" in file.tensors:
         raise ValueError(f"{where}: rope scaling in GGUF is not supported; use the safetensors folder")
     document = {theirs: meta.get(f"llama.{ours}") for ours, theirs in _FIELDS.items()}
-    document["vocab_size"] = meta.get("llama.vocab_size", len(meta.get("tokenizer.ggml.tokens", ())) or None)
+    tokens, base = meta.get("tokenizer.ggml.tokens"), meta.get("llama.rope.freq_base", 10_000.0)
+    document["vocab_size"] = meta.get("llama.vocab_size", len(tokens) if isinstance(tokens, list) else None)
+    if type(base) not in (int, float):
+        raise ValueError(f"{where}: llama.rope.freq_base is {shown(base)}; expected a number")
     size = meta.get("llama.rope.dimension_count")
     document |= {
         "model_type": "llama",
         "architectures": ["LlamaForCausalLM"],
-        "rope_theta": float(meta.get("llama.rope.freq_base", 10_000.0)),
+        "rope_theta": float(base),
         "tie_word_embeddings": "output.weight" not in file.tensors,
         "eos_token_id": meta.get("tokenizer.ggml.eos_token_id"),
         "bos_token_id": meta.get("tokenizer.ggml.bos_token_id"),
@@ -99,7 +104,7 @@ def config_document(file: GGUFFile) -> dict[str, Any]:
     head = config_of(document, where).head_size  # checks every field on the way
     if size not in (None, head):
         raise ValueError(
-            f"{where}: llama.rope.dimension_count is {size}, the head size {head}; partial rotary is refused"
+            f"{where}: llama.rope.dimension_count is {shown(size)}, the head size {head}; partial rotary is refused"
         )
     return document
 
@@ -126,7 +131,7 @@ def _names(file: GGUFFile, document: Mapping[str, Any]) -> dict[str, str]:
             has = f"has shape {list(found[name])}" if name in found else "is missing"
             raise ValueError(f"{file.path}: the tensor of {name} {has}; the metadata says {list(shape)}")
     if strange := [name for name, theirs in names.items() if theirs not in wanted]:
-        raise ValueError(f"{file.path}: tensor {strange[0]!r} is not of the llama architecture")
+        raise ValueError(f"{file.path}: tensor {shown(strange[0])} is not of the llama architecture")
     return names
 
 

@@ -9,6 +9,8 @@ others are refused by name, since a wrong split silently gives other token ids.
 from collections.abc import Mapping
 from typing import Any
 
+from sparkit.files import shown
+
 _CONTROL, _USER_DEFINED = 3, 4  # llama.cpp's token types
 _BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 _SPLITS: dict[str, list[dict[str, Any]]] = {
@@ -27,9 +29,10 @@ def tokenizer_files(metadata: Metadata, where: str) -> dict[str, dict[str, Any]]
         ValueError: naming the table that is missing or of a kind we would not read exactly.
     """
     model, split = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre", "default")
-    if model != "gpt2" or split not in _SPLITS:
+    if model != "gpt2" or not isinstance(split, str) or split not in _SPLITS:
         raise ValueError(
-            f"{where}: tokenizer {model!r} with pre-tokenizer {split!r}; only gpt2 with {', '.join(_SPLITS)} is read"
+            f"{where}: tokenizer {shown(model)} with pre-tokenizer {shown(split)}; "
+            f"only gpt2 with {', '.join(_SPLITS)} is read"
         )
     tokens, kinds = _list(metadata, "tokens", where), metadata.get("tokenizer.ggml.token_type")
     kinds = kinds if isinstance(kinds, list) and len(kinds) == len(tokens) else [1] * len(tokens)
@@ -74,7 +77,9 @@ def _settings(metadata: Metadata, tokens: list[str], where: str) -> dict[str, An
     for name in ("bos", "eos"):
         number = metadata.get(f"tokenizer.ggml.{name}_token_id")
         if number is not None and not (type(number) is int and 0 <= number < len(tokens)):
-            raise ValueError(f"{where}: tokenizer.ggml.{name}_token_id is {number!r}; there are {len(tokens)} tokens")
+            raise ValueError(
+                f"{where}: tokenizer.ggml.{name}_token_id is {shown(number)}; there are {len(tokens)} tokens"
+            )
         settings[f"{name}_token"] = None if number is None else tokens[number]
     template = metadata.get("tokenizer.chat_template")
     return {**settings, **({"chat_template": template} if isinstance(template, str) else {})}

@@ -9,6 +9,7 @@ Whatever a config asks for that we would not compute exactly is refused by name,
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from sparkit.files import shown
 from sparkit.targets.rope import RopeScaling
 from sparkit.targets.transformer import TransformerConfig
 
@@ -43,14 +44,22 @@ def config_of(document: Document, where: str) -> TransformerConfig:
     Raises:
         ValueError: naming the field that is missing, out of range, contradictory or not supported.
     """
+    try:
+        return _config(document, where)
+    except ValueError as error:
+        raise ValueError(str(error) if str(error).startswith(where) else f"{where}: {error}") from error
+
+
+def _config(document: Document, where: str) -> TransformerConfig:
     family = document.get("model_type")
     if family not in FAMILIES:
         raise ValueError(
-            f"{where}: model_type {family!r} is not one of {', '.join(FAMILIES)}; use --target hf:PATH for other models"
+            f"{where}: model_type {shown(family)} is not one of {', '.join(FAMILIES)}; "
+            "use --target hf:PATH for other models"
         )
     if document.get("hidden_act", "silu") != "silu":
         raise ValueError(
-            f"{where}: hidden_act {document['hidden_act']!r}: only silu is supported; use --target hf:PATH"
+            f"{where}: hidden_act {shown(document['hidden_act'])}: only silu is supported; use --target hf:PATH"
         )
     read = _Reader(document, where)
     heads = read.count("num_attention_heads")
@@ -87,20 +96,20 @@ class _Reader(NamedTuple):
         value = self.document.get(name)
         value = default if value is None else value
         if type(value) is not int or not 1 <= value <= most:
-            raise ValueError(f"{self.where}: {name} is {value!r}; expected a whole number from 1 to {most}")
+            raise ValueError(f"{self.where}: {name} is {shown(value)}; expected a whole number from 1 to {most}")
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
         value: Any = self.document.get(name)
         value = default if value is None else value
         if type(value) not in (int, float) or not 0 < value < float("inf"):
-            raise ValueError(f"{self.where}: {name} is {value!r}; expected a number above 0")
+            raise ValueError(f"{self.where}: {name} is {shown(value)}; expected a number above 0")
         return float(value)
 
     def flag(self, name: str) -> bool:
         value = self.document.get(name)
         if not isinstance(value, bool | None):
-            raise ValueError(f"{self.where}: {name} is {value!r}; expected true or false")
+            raise ValueError(f"{self.where}: {name} is {shown(value)}; expected true or false")
         return bool(value)
 
 
@@ -108,7 +117,7 @@ def token_ids(value: object, where: str) -> tuple[int, ...]:
     """A token id, a list of them, or null."""
     ids = value if isinstance(value, list) else [] if value is None else [value]
     if any(type(i) is not int or i < 0 for i in ids):
-        raise ValueError(f"{where} is {value!r}; expected a token id, a list of them, or null")
+        raise ValueError(f"{where} is {shown(value)}; expected a token id, a list of them, or null")
     return tuple(ids)
 
 
@@ -117,16 +126,16 @@ def _rope(document: Document, where: str) -> tuple[float, RopeScaling | None]:
     new, old = document.get("rope_parameters"), document.get("rope_scaling")
     for name, value in (("rope_parameters", new), ("rope_scaling", old)):
         if value is not None and not isinstance(value, Mapping):
-            raise ValueError(f"{where}: {name} is {value!r}; expected an object or null")
+            raise ValueError(f"{where}: {name} is {shown(value)}; expected an object or null")
     if new and old and dict(new) != {**new, **old}:
-        raise ValueError(f"{where}: rope_parameters and rope_scaling disagree: {new!r} and {old!r}; keep one")
+        raise ValueError(f"{where}: rope_parameters and rope_scaling disagree: {shown(new)} and {shown(old)}; keep one")
     rope = {**(old or {}), **(new or {})}
     thetas = {float(d["rope_theta"]) for d in (document, rope) if type(d.get("rope_theta")) in (int, float)}
     if len(thetas) > 1:
         raise ValueError(f"{where}: rope_theta is given as {sorted(thetas)}; keep one")
     rope |= {"rope_theta": thetas.pop() if thetas else 10_000.0}
     if (partial := rope.get("partial_rotary_factor", document.get("partial_rotary_factor", 1.0))) != 1.0:
-        raise ValueError(f"{where}: partial_rotary_factor {partial!r} is not supported; use --target hf:PATH")
+        raise ValueError(f"{where}: partial_rotary_factor {shown(partial)} is not supported; use --target hf:PATH")
     return _Reader(rope, where).number("rope_theta"), _scaling(rope, document, where)
 
 
@@ -136,8 +145,8 @@ def _scaling(rope: dict[str, Any], document: Document, where: str) -> RopeScalin
         return None
     if not isinstance(kind, str) or kind not in _SCALINGS or rope.get("mscale") or rope.get("truncate") is False:
         raise ValueError(
-            f"{where}: rope scaling {kind!r} with {sorted(rope)} is not one of default, {', '.join(_SCALINGS)}; "
-            "use --target hf:PATH"
+            f"{where}: rope scaling {shown(kind)} with {shown(sorted(rope))} is not one of default, "
+            f"{', '.join(_SCALINGS)}; use --target hf:PATH"
         )
     if kind != "linear" and rope.get("original_max_position_embeddings") is None:
         rope = {**rope, "original_max_position_embeddings": document.get("max_position_embeddings")}
@@ -158,7 +167,7 @@ def _sliding(document: Document, where: str, layers: int) -> tuple[int | None, t
         first = document.get("max_window_layers", 28)
         kinds = ["full_attention" if i < first else "sliding_attention" for i in range(layers)]
     if not isinstance(kinds, list) or len(kinds) != layers or set(kinds) - {"full_attention", "sliding_attention"}:
-        raise ValueError(f"{where}: layer_types is {str(kinds)[:80]}; expected {layers} of full_ or sliding_attention")
+        raise ValueError(f"{where}: layer_types is {shown(kinds)}; expected {layers} of full_ or sliding_attention")
     return read.count("sliding_window"), tuple(i for i, kind in enumerate(kinds) if kind == "sliding_attention")
 
 

@@ -8,14 +8,13 @@ without an allocation. Limits: header 64 MB, JSON nested 8 deep, 100 000 tensors
     header = read_header(Path("model.safetensors"))
 """
 
-import json
 import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from sparkit.files import parse_json
+from sparkit.files import parse_json, shown
 
 MAX_HEADER_BYTES = 64 * 1024 * 1024
 MAX_TENSORS = 100_000
@@ -52,23 +51,24 @@ def read_header(path: Path) -> dict[str, Entry]:
 
 
 def _entry(path: Path, name: str, value: Any) -> Entry:
-    where = f"{path}: tensor {name!r}"
-    if not isinstance(value, dict) or value.get("dtype") not in SIZES:
-        raise ValueError(
-            f"{where}: its header entry is {json.dumps(value)[:80]}; expected a dtype of {', '.join(SIZES)}"
-        )
+    where = f"{path}: tensor {shown(name)}"
+    kind = value.get("dtype") if isinstance(value, dict) else None
+    if not isinstance(kind, str) or kind not in SIZES:
+        raise ValueError(f"{where}: its header entry is {shown(value, 80)}; expected a dtype of {', '.join(SIZES)}")
     shape: Any = value.get("shape")
     offsets: Any = value.get("data_offsets")
     if not _is_counts(shape) or len(shape) > MAX_AXES or not _is_counts(offsets) or len(offsets) != 2:
-        raise ValueError(f"{where}: shape {shape!r}, data_offsets {offsets!r}; expected lists of numbers >= 0")
-    promised = math.prod(shape) * SIZES[value["dtype"]]
+        raise ValueError(
+            f"{where}: shape {shown(shape)}, data_offsets {shown(offsets)}; expected lists of numbers >= 0"
+        )
+    promised = math.prod(shape) * SIZES[kind]
     if offsets[1] - offsets[0] != promised:
-        raise ValueError(f"{where}: {value['dtype']} {shape} needs {promised} bytes, data_offsets give {offsets}")
-    return Entry(value["dtype"], tuple(shape), *offsets)
+        raise ValueError(f"{where}: {kind} {shown(shape)} needs {promised} bytes, data_offsets give {shown(offsets)}")
+    return Entry(kind, tuple(shape), *offsets)
 
 
 def _is_counts(value: object) -> bool:
-    return isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)
+    return isinstance(value, list) and all(type(item) is int and 0 <= item < 1 << 63 for item in value)
 
 
 def _laid_out(path: Path, entries: dict[str, Entry], size: int) -> dict[str, Entry]:
@@ -77,7 +77,9 @@ def _laid_out(path: Path, entries: dict[str, Entry], size: int) -> dict[str, Ent
     end = 0
     for name, entry in ordered.items():
         if entry.begin != end:
-            raise ValueError(f"{path}: tensor {name!r} begins at byte {entry.begin}, expected {end}: damaged header")
+            raise ValueError(
+                f"{path}: tensor {shown(name)} begins at byte {entry.begin}, expected {end}: damaged header"
+            )
         end = entry.end
     if end != size:
         raise ValueError(f"{path}: the header promises {end} bytes of data, the file has {size}: truncated or damaged")
@@ -93,7 +95,7 @@ class Shards:
         for path in paths:
             header = read_header(path)
             if twice := header.keys() & self.entries.keys():
-                raise ValueError(f"{path}: tensor {min(twice)!r} is in {self._files[min(twice)]} too")
+                raise ValueError(f"{path}: tensor {shown(min(twice))} is in {self._files[min(twice)]} too")
             self.entries |= header
             self._files |= dict.fromkeys(header, path)
 

@@ -9,6 +9,13 @@ from typing import Protocol
 KINDS = ("target", "drafter", "head", "confidence", "calibrator", "scheduler", "verifier", "capacity")
 
 
+def short(spec: str) -> str:
+    """A part as the screens print it: options yes, paths no."""
+    name, _, options = spec.partition(":")
+    kept = [option for option in options.split(",") if option and not option.startswith(("path=", "source="))]
+    return f"{name}:{','.join(kept)}" if kept else name
+
+
 class Rates(Protocol):
     """The part of a capacity that screens read."""
 

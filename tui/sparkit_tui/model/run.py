@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from math import nan
 from typing import TYPE_CHECKING
 
+from sparkit_tui.flow import Flow
 from sparkit_tui.model.audit import Audit
 from sparkit_tui.model.cells import verdict_of
 from sparkit_tui.model.header import Header
@@ -31,21 +32,24 @@ class Passage:
     tokens: list[tuple[int, Origin]] = field(default_factory=list)
     rounds: deque[Round] = field(default_factory=lambda: deque(maxlen=KEEP_ROUNDS))
     num_rounds: int = 0
+    num_emitted: int = 0  # by those rounds
     stop_reason: str | None = None
+    flow: Flow | None = None  # the text as wrapped so far, for the screen's width
+    num_flowed: int = 0  # tokens in it
 
     def add(self, round_: Round) -> None:
         """Takes in one round."""
         self.tokens += [(token.id, token.origin) for token in round_.tokens]
         self.rounds.append(round_)
-        self.num_rounds += round_.kind != "prefill"
+        if round_.kind != "prefill":
+            self.num_rounds += 1
+            self.num_emitted += len(round_.tokens)
         self.stop_reason = round_.stop_reason
 
     @property
     def tau(self) -> float:
-        """Tokens a round so far."""
-        emitted = sum(len(r.tokens) for r in self.rounds if r.kind != "prefill")
-        num = sum(r.kind != "prefill" for r in self.rounds)
-        return emitted / num if num else nan
+        """Tokens a round so far, the prompt's own token not counted."""
+        return self.num_emitted / self.num_rounds if self.num_rounds else nan
 
 
 @dataclass(slots=True)
@@ -83,7 +87,7 @@ class Run:
     def begin(self, request: int, prompt: str, label: str = "") -> None:
         """Announces a request."""
         passage = self.passages.setdefault(request, Passage(request))
-        passage.prompt, passage.label = prompt, label
+        passage.prompt, passage.label, passage.flow = prompt, label, None
         while len(self.passages) > KEEP_REQUESTS:
             del self.passages[next(iter(self.passages))]
 
@@ -133,22 +137,9 @@ class Run:
         return next((s for s in reversed(self.steps) if s.number == round_.step), None)
 
 
-def spans(passage: Passage, header: Header, with_ghost: bool = True, most: int | None = None) -> list[tuple[str, str]]:
-    """The text as (piece, mark name); the last round's rejected and cut drafts stand where they would have.
-
-    Args:
-        passage: whose text.
-        header: knows the pieces.
-        with_ghost: show what was not kept.
-        most: only so many tokens, the newest; None shows all.
-    """
-    pieces = header.pieces
-    is_whole = most is None or len(passage.tokens) <= most
-    parts = [(passage.prompt, "prompt")] if passage.prompt and is_whole else []
-    shown = passage.tokens if is_whole or most is None else passage.tokens[-most:]
-    text = [(pieces[token], str(origin)) for token, origin in shown]
+def ghosts(passage: Passage) -> list[tuple[int, str]]:
+    """Drafts of the last round that were not kept, as (token, verdict): they stand before the token that closed it."""
     last = passage.rounds[-1] if passage.rounds else None
-    if not with_ghost or last is None or last.kind != "drafted" or last.stop_reason is not None:
-        return parts + text
-    ghosts = [(pieces[last.drafted[k]], verdict_of(last, k)) for k in range(last.accepted, len(last.drafted))]
-    return parts + text[:-1] + [(piece, str(mark)) for piece, mark in ghosts] + text[-1:]
+    if last is None or last.kind != "drafted" or last.stop_reason is not None:
+        return []
+    return [(last.drafted[k], verdict_of(last, k)) for k in range(last.accepted, len(last.drafted))]

@@ -29,7 +29,6 @@ class Channel:
     lanes: dict[str, Run] = field(default_factory=dict)
     old_audits: list[AuditReading] = field(default_factory=list)  # of compositions that ran before, newest first
     laws: list[LawKnown] = field(default_factory=list)
-    num_paints: int = 0
 
     @property
     def run(self) -> Run | None:
@@ -134,6 +133,11 @@ class Session:
             return None
         return run.passages[request].rounds[-1]
 
+    def move(self, what: str, by: int) -> None:
+        """Another request, round, cell or position."""
+        moves = {"request": self.next_request, "round": self.move_round, "cell": self.move_cell}
+        {**moves, "position": self.move_position}[what](by)
+
     def next_request(self, by: int) -> None:
         """Shows another of the concurrent requests, at the same step where a past one is open."""
         run, current = self.run(), self.shown_request()
@@ -166,14 +170,35 @@ class Session:
         chosen = None if index >= len(rounds) - 1 else rounds[max(index, 0)]
         self.selection = replace(self.selection, request=request, pinned=chosen)
 
+    def open_round(self, step: int) -> None:
+        """Opens the round that the request had in a step, while it is remembered."""
+        run, request = self.run(), self.shown_request()
+        if run is None or request is None:
+            return
+        chosen = next((r for r in run.passages[request].rounds if r.step == step), None)
+        if chosen is not None:
+            self.selection = replace(self.selection, request=request, pinned=chosen)
+
+    def pin(self) -> None:
+        """Holds on to the shown round while others arrive."""
+        self.selection = replace(self.selection, pinned=self.shown_round())
+
     def move_cell(self, by: int) -> None:
-        """Selects a draft position of the shown round."""
+        """Selects another draft position of the shown round."""
+        self.select_cell(self.selection.cell + by)
+
+    def select_cell(self, cell: int) -> None:
+        """Selects a draft position of the shown round, the nearest there is."""
         round_ = self.shown_round()
         last = max(len(round_.drafted) - 1, 0) if round_ is not None else 0
-        self.selection = replace(self.selection, cell=min(max(self.selection.cell + by, 0), last))
+        self.selection = replace(self.selection, cell=min(max(cell, 0), last))
 
     def move_position(self, by: int) -> None:
-        """Selects a position of the calibration figure; 0 is all of them."""
+        """Selects another position of the calibration figure; 0 is all of them."""
         run = self.run()
         gamma = run.header.gamma if run is not None else 0
-        self.selection = replace(self.selection, position=(self.selection.position + by) % (gamma + 1))
+        self.select_position((self.selection.position + by) % (gamma + 1))
+
+    def select_position(self, position: int) -> None:
+        """Selects a position of the calibration figure."""
+        self.selection = replace(self.selection, position=position)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import cycle
 from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from sparkit_tui.ink import cell, fit, line, number
+from sparkit_tui.ink import beside, cell, fit, line, number
 from sparkit_tui.model.tally import LEAST_ROUNDS, Tally
-from sparkit_tui.palette import SERIES, Mark
+from sparkit_tui.palette import Mark, series
 from sparkit_tui.plot import Plot
 from sparkit_tui.screens.page import Page
-from sparkit_tui.screens.round import waiting
 
 if TYPE_CHECKING:
+    from sparkit_tui.model.run import Run
     from sparkit_tui.model.session import Session
 
 
@@ -51,53 +50,45 @@ class AcceptanceScreen(Page):
 
     def draw(self, width: int, height: int) -> Sequence[Content]:
         """The whole figure."""
-        return draw(self.session, width, height)
+        return draw(self.session, self.run, width, height)
 
 
-def draw(session: Session, width: int, height: int) -> list[Content]:
+def draw(session: Session, run: Run, width: int, height: int) -> list[Content]:
     """Two plots and a table."""
-    run = session.run()
-    if run is None:
-        return waiting(width)
-    series = dict(zip(session.drafters, cycle(SERIES), strict=False))
-    table = _table(session.drafters, series, run.header.drafter, width)
-    room = height - len(table) - 1
-    if width >= 100:
-        half = (width - 2) // 2
-        left = _plot("conditional acceptance", session.drafters, series, half, room, is_conditional=True)
-        right = _plot("prefix acceptance", session.drafters, series, width - half - 2, room, is_conditional=False)
-        figure = [line(fit(a, half), "  ", b) for a, b in zip(left, right, strict=True)]
-    else:
-        figure = _plot("conditional acceptance", session.drafters, series, width, room, is_conditional=True)
-    return [*figure, Content(""), *table]
+    marks = series(session.drafters)
+    table = _table(session.drafters, marks, run.header.drafter, width)
+    room, half = height - len(table) - 1, (width - 2) // 2
+    conditional = {name: tally.conditional_acceptance() for name, tally in session.drafters.items()}
+    prefix = {name: tally.prefix_acceptance() for name, tally in session.drafters.items()}
+    left = _plot("conditional acceptance", conditional, marks, half, room)
+    right = _plot("prefix acceptance", prefix, marks, width - half - 2, room)
+    return [*beside([(left, half), (right, width - half - 2)]), Content(""), *table]
 
 
-def _plot(
-    name: str, drafters: dict[str, Tally], series: dict[str, Mark], width: int, height: int, *, is_conditional: bool
-) -> list[Content]:
-    gamma = max((t.gamma for t in drafters.values()), default=7)
-    plot = Plot(width, height, (1, max(gamma, 2)), (0, 1), x_label="position in the block", y_label=name)
-    for drafter, tally in drafters.items():
-        rates = tally.conditional_acceptance() if is_conditional else tally.prefix_acceptance()
-        points = [(k, rate) for k, rate in enumerate(rates, start=1)]
-        plot.curve(points, series[drafter].style).points(points, series[drafter])
+def _plot(name: str, rates: dict[str, list[float]], marks: dict[str, Mark], width: int, height: int) -> list[Content]:
+    gamma = max(map(len, rates.values()), default=7)
+    plot = Plot(width, height, (1, max(gamma, 2)), (0, 1), x_label="position in the block", y_label=name, is_whole=True)
+    for drafter, values in rates.items():
+        points = [(k, rate) for k, rate in enumerate(values, start=1)]
+        plot.curve(points, marks[drafter].style).points(points, marks[drafter])
     return plot.lines()
 
 
-def _table(drafters: dict[str, Tally], series: dict[str, Mark], current: str, width: int) -> list[Content]:
-    gamma = min(max((t.gamma for t in drafters.values()), default=7), max((width - 50) // 6, 3))
-    head = "".join(cell(str(k), 6, "right") for k in range(1, gamma + 1))
-    titles = f"{'rounds':>8}{'tau':>7}{'sent':>7}{'verified':>10}"
-    rows = [fit(line((cell("  conditional", 20) + head + titles, "$muted")), width)]
+NAME, RATE, FACTS = 15, 5, 28  # cells of the table's columns: 80 columns hold seven positions
+
+
+def _table(drafters: dict[str, Tally], marks: dict[str, Mark], current: str, width: int) -> list[Content]:
+    size = NAME if width < 100 else NAME + 9
+    gamma = min(max((t.gamma for t in drafters.values()), default=7), max((width - size - FACTS) // RATE, 3))
+    head = cell("  conditional", size) + "".join(f"{k:>{RATE}}" for k in range(1, gamma + 1))
+    rows = [fit(line((f"{head}{'rounds':>7}{'tau':>6}{'sent':>6}{'verified':>9}", "$muted")), width)]
     for name, tally in drafters.items():
-        rates = "".join(
-            cell(number(r), 6, "right") for r in [*tally.conditional_acceptance(), *([None] * gamma)][:gamma]
-        )
-        facts = f"{tally.num_rounds:>8}{number(tally.tau):>7}{number(tally.mean_verify_len):>7}"
-        facts += f"{number(tally.verified_acceptance):>10}"
-        mark = series[name]
+        rates = "".join(f"{number(r):>{RATE}}" for r in [*tally.conditional_acceptance(), *([None] * gamma)][:gamma])
+        facts = f"{tally.num_rounds:>7}{number(tally.tau):>6}{number(tally.mean_verify_len):>6}"
+        facts += f"{number(tally.verified_acceptance):>9}"
         style = "bold" if name == current else ""
-        rows.append(fit(line((mark.glyph + " ", mark.style), (cell(name, 18), style), (rates + facts, style)), width))
+        mark = (marks[name].glyph + " ", marks[name].style)
+        rows.append(fit(line(mark, (cell(name, size - 2), style), (rates + facts, style)), width))
     if not drafters:
         rows.append(line(("  no drafted round yet", "$muted")))
     return rows

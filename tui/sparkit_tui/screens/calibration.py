@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from sparkit_tui.ink import cell, fit, line, link, spark
+from sparkit_tui.ink import beside, cell, fit, line, link, spark
 from sparkit_tui.model.tally import DRIFT_WINDOW, Bins, merged, over_positions
 from sparkit_tui.palette import Mark
 from sparkit_tui.plot import Plot
-from sparkit_tui.screens.page import Hint, Page
-from sparkit_tui.screens.round import waiting
+from sparkit_tui.screens.chrome import Hint
+from sparkit_tui.screens.page import Page, arrows
 
 if TYPE_CHECKING:
+    from sparkit_tui.model.run import Run
     from sparkit_tui.model.session import Session
     from sparkit_tui.model.tally import Tally
 
@@ -33,7 +34,7 @@ class CalibrationScreen(Page):
     short_title = "Calib"
     idea = "What was given 70% must survive 70% of the time, or no scheduler can weigh it."
     kind = "calibrator"
-    hints: ClassVar[tuple[Hint, ...]] = (("←→", "position", "app.position(1)"),)
+    hints: ClassVar[tuple[Hint, ...]] = (arrows("position", "app.move('position', -1)", "app.move('position', 1)"),)
     explained = (
         (
             "reliability",
@@ -54,37 +55,53 @@ class CalibrationScreen(Page):
         ),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "app.position(-1)", "previous position"),
-        Binding("right", "app.position(1)", "next position"),
+        Binding("left", "app.move('position', -1)", "previous position"),
+        Binding("right", "app.move('position', 1)", "next position"),
     ]
 
     def draw(self, width: int, height: int) -> Sequence[Content]:
         """The whole figure."""
-        return draw(self.session, width, height)
+        return draw(self.session, self.run, width, height)
+
+    def action_select_position(self, position: int) -> None:
+        """The clicked row."""
+        self.session.select_position(position)
+        self.paint()
 
 
-def draw(session: Session, width: int, height: int) -> list[Content]:
-    """Diagram left, table right, drift below."""
-    run = session.run()
-    if run is None:
-        return waiting(width)
+def draw(session: Session, run: Run, width: int, height: int) -> list[Content]:
+    """Diagram left, table right, drift below; a wide screen adds a small diagram for each position."""
     tally = run.tally
     position = min(session.selection.position, tally.gamma)  # chosen in a run that drafted longer blocks, perhaps
-    side = min(SIDE, width // 2)
     drift = _drift(tally, width)
     room = height - len(drift) - 1
-    raw = merged(tally.raw) if position == 0 else tally.raw[position - 1]
-    calibrated = merged(tally.calibrated) if position == 0 else tally.calibrated[position - 1]
-    figure = _diagram(raw, calibrated, position, width - side - 2, room)
-    table = _table(tally, position, side, room)
-    table += [Content("")] * (room - len(table))
-    rows = [line(fit(a, width - side - 2), "  ", b) for a, b in zip(figure, table, strict=False)]
-    return [*rows, Content(""), *drift]
+    is_wide = width >= 150 and room >= 30
+    side = width // 2 if is_wide else min(SIDE, width // 2)
+    chosen = slice(0, tally.gamma) if position == 0 else slice(position - 1, position)
+    where = f"share that survived, {f'position {position}' if position else 'all positions'}"
+    main = _diagram(merged(tally.raw[chosen]), merged(tally.calibrated[chosen]), where, width - side - 2, room)
+    table = _table(tally, position, side, min(tally.gamma + 4, room // 2) if is_wide else room)
+    right = [*table, *_small(tally, side, room - len(table))] if is_wide else table
+    return [*beside([(main, width - side - 2), (right, side)])[:room], Content(""), *drift]
 
 
-def _diagram(raw: Bins, calibrated: Bins, position: int, width: int, height: int) -> list[Content]:
-    where = f"position {position}" if position else "all positions"
-    plot = Plot(width, height, (0, 1), (0, 1), x_label="survival predicted", y_label=f"share that survived, {where}")
+def _small(tally: Tally, width: int, height: int) -> list[Content]:
+    """One diagram a position, as many as there is room for."""
+    columns = max(width // 30, 1)
+    num = min(tally.gamma, columns * max(height // 9, 1))
+    size, tall = width // columns - 2, height // max(-(-num // columns), 1)
+    lines: list[Content] = []
+    for first in range(0, num, columns):
+        shown = range(first, min(first + columns, num))
+        plots = [_diagram(tally.raw[k], tally.calibrated[k], f"k = {k + 1}", size, tall - 1, "") for k in shown]
+        lines += [Content(""), *beside([(plot, size) for plot in plots])]
+    return lines
+
+
+def _diagram(
+    raw: Bins, calibrated: Bins, name: str, width: int, height: int, x_label: str = "survival predicted"
+) -> list[Content]:
+    plot = Plot(width, height, (0, 1), (0, 1), x_label=x_label, y_label=name)
     plot.curve([(0, 0), (1, 1)], "$rule")
     for bins, mark in ((raw, RAW), (calibrated, CALIBRATED)):
         points = [(predicted, observed) for predicted, observed, _ in bins.points()]
@@ -110,7 +127,7 @@ def _row(name: str, raw: Sequence[Bins], calibrated: Sequence[Bins], is_selected
     floor = over_positions(calibrated, lambda b: b.floor)
     values = f"{sum(b.total for b in raw):>7}{percent(before):>9}{percent(after):>8}{percent(floor):>7}"
     style = "bold on $panel" if is_selected else ""
-    return link(cell(name, 8) + values, style, f"app.select_position({position})")
+    return link(cell(name, 8) + values, style, f"screen.select_position({position})")
 
 
 def percent(value: float) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from textual.content import Content
 
-from sparkit_tui.ink import fit, line, link
+from sparkit_tui.ink import fit, line, link, within
 from sparkit_tui.model.header import Header
 
 MIN_WIDTH, MIN_HEIGHT = 80, 24
@@ -53,19 +55,30 @@ def _state(status: Status) -> Content:
 def top_line(header: Header | None, status: Status, width: int) -> Content:
     """Name, composition, state, promise; the warning is never the part that is cut."""
     right = line("  ", _state(status), " ", promise(header))
-    left = line((" sparkit ", "bold reverse $primary"), "  ")
-    if header is not None:
-        sampled = f"γ {header.gamma}  T {header.temperature:g}  batch {header.batch}  seed {header.seed}"
-        target = header.parts.get("target", "")
-        names = " · ".join(n for n in (target, _composition(header)) if n)
-        left = line(left, (names, "bold"), ("   " + sampled, "$muted"), ("" if header.is_live else "   replay", ""))
+    chip = " sparkit " if header is None or header.is_live else " replay "
+    left = line((chip, "bold reverse $primary"), "  ")
     room = max(width - right.cell_length, 10)
+    if header is not None:
+        wordings = _wordings(header)
+        fitting = (w for w in wordings if left.cell_length + w.cell_length <= room)
+        left = line(left, next(fitting, wordings[-1]))
     return fit(line(fit(left, room), right), width)
 
 
-def _composition(header: Header) -> str:
-    rest = (header.parts.get(kind, "") for kind in ("calibrator", "scheduler", "verifier"))
-    return " · ".join([header.drafter, *(name for name in rest if name)])
+def _wordings(header: Header) -> list[Content]:
+    """The composition from the fullest wording to the shortest: what has no room is left out, not cut in a word."""
+    target, scheduler = header.parts.get("target", ""), header.parts.get("scheduler", "")
+    rest = [header.parts.get(kind, "") for kind in ("calibrator", "scheduler", "verifier")]
+    chain = [header.drafter, *rest]
+    law = [f"γ {header.gamma}", f"T {header.temperature:g}"]
+    run = [f"batch {header.batch}", f"seed {header.seed}"]
+    pairs: tuple[tuple[list[str], list[str]], ...] = (
+        ([target, *chain], law + run), (chain, law + run), (chain, law), (chain, []), ([header.drafter, scheduler], []),
+        ([header.drafter], []),
+    )  # fmt: skip
+    return [
+        line((" · ".join(filter(None, names)), "bold"), ("   " + "  ".join(facts), "$muted")) for names, facts in pairs
+    ]
 
 
 def tabs(names: tuple[tuple[str, str, str], ...], current: str, width: int) -> Content:
@@ -79,17 +92,28 @@ def tabs(names: tuple[tuple[str, str, str], ...], current: str, width: int) -> C
     return fit(line(*parts), width)
 
 
-def keys(hints: tuple[tuple[str, str, str], ...], width: int) -> Content:
-    """(key, what it does, action) as long as there is room."""
-    parts: list[Content | str] = [" "]
-    used = 1
-    for key, what, action in hints:
-        size = len(key) + len(what) + 3
-        if used + size > width:
-            break
-        parts += [link(key, "bold $primary", action), link(f" {what}", "$muted", action), "  "]
-        used += size
-    return fit(line(*parts), width)
+class Hint(NamedTuple):
+    """Keys that belong together, each with its action, and what they do."""
+
+    keys: tuple[tuple[str, str], ...]
+    what: str
+
+    def drawn(self) -> Content:
+        """The keys and the word; every one answers the mouse."""
+        keys = [link(key, "bold $primary", action) for key, action in self.keys]
+        return line(*keys, link(f" {self.what}", "$muted", self.keys[-1][1]), "  ")
+
+
+def hint(key: str, what: str, action: str) -> Hint:
+    """One key."""
+    return Hint(((key, action),), what)
+
+
+def keys(hints: Sequence[Hint], always: Sequence[Hint], width: int) -> Content:
+    """As many hints as there is room for, and at the right end those that must not be missing."""
+    right = line(*(one.drawn() for one in always))
+    room = max(width - right.cell_length - 1, 0)
+    return fit(line(" ", fit(within([one.drawn() for one in hints], room), room), right), width)
 
 
 def too_small(width: int, height: int) -> list[Content]:

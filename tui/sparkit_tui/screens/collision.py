@@ -8,17 +8,24 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from sparkit_tui.ink import Part, bar, cell, fit, line, number
+from sparkit_tui.ink import Part, bar, beside, cell, fit, line, number, piece
 from sparkit_tui.model.collision import Collision, JointLaw, collision_of, rows
 from sparkit_tui.palette import MARKS
-from sparkit_tui.screens.page import Hint, Page
+from sparkit_tui.screens.chrome import Hint, hint
+from sparkit_tui.screens.page import Page, arrows
 
 if TYPE_CHECKING:
+    from sparkit.rounds import Round
+    from sparkit_tui.model.header import Pieces
     from sparkit_tui.model.run import Run
     from sparkit_tui.model.session import Session
 
 COLLISION = "collision"
+COURSE, PROBLEM = ("of", "course"), ("no", "problem")
+TABLE: JointLaw = {COURSE: 0.55, PROBLEM: 0.45}  # where the screen starts
 STEP = 0.05
+SPEED = 8.0  # rounds a second of the two decoders
+PAIR, CELL = 10, 22  # cells of a pair of words, and of a drafted pair with its mark
 
 
 class CollisionScreen(Page):
@@ -30,9 +37,10 @@ class CollisionScreen(Page):
     idea = "“of course”, “no problem”: drafted in the dark they become “of problem”."
     kind = "drafter"
     channel = COLLISION
+    needs_run = False
     hints: ClassVar[tuple[Hint, ...]] = (
-        ("←→", "shift the table", "app.shift_table(1)"),
-        ("enter", "decode with both drafters", "app.start_collision"),
+        arrows("shift the table", "screen.shift(-1)", "screen.shift(1)"),
+        hint("enter", "decode with both drafters", "screen.start"),
     )
     explained = (
         (
@@ -53,62 +61,49 @@ class CollisionScreen(Page):
         ),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "app.shift_table(-1)", "less of the first answer"),
-        Binding("right", "app.shift_table(1)", "more of the first answer"),
-        Binding("enter", "app.start_collision", "decode with both drafters"),
+        Binding("left", "screen.shift(-1)", "less of the first answer"),
+        Binding("right", "screen.shift(1)", "more of the first answer"),
+        Binding("enter", "screen.start", "decode with both drafters"),
     ]
 
     def draw(self, width: int, height: int) -> Sequence[Content]:
         """The whole figure."""
         return draw(self.session, self.host.table, width, height)
 
+    def action_start(self) -> None:
+        """The table decoded with both drafters."""
+        self.host.launch(COLLISION, self.host.lab.collision(self.host.table), SPEED)
+
+    def action_shift(self, by: int) -> None:
+        """Moves weight between the two answers."""
+        table = self.host.table
+        first = min(max(table.get(COURSE, 0.0) / sum(table.values()) + by * STEP, 0.05), 0.95)
+        self.host.table = {COURSE: round(first, 4), PROBLEM: round(1 - first, 4)}
+        self.paint()
+
 
 def draw(session: Session, table: JointLaw, width: int, height: int) -> list[Content]:
-    """Three laws side by side or stacked, acceptance, what was decoded."""
+    """Three laws side by side, acceptance, what was decoded."""
     seen = collision_of(table)
     laws = (
         ("target", seen.target, "$plain"),
         ("parallel", seen.parallel, "$correction"),
         ("semi-autoregressive", seen.semi, "$draft"),
     )
-    lines: list[Content] = []
-    if width >= 110:
-        size = width // 3 - 3
-        blocks = [_law(seen, name, law, style, size) for name, law, style in laws]
-        lines += [line(*(p for b in blocks for p in (fit(b[i], size), "   "))) for i in range(len(blocks[0]))]
-    else:
-        lines += _compact(seen, width)
-    lines += [Content(""), *_acceptance(seen, width), Content("")]
+    blocks = [(_law(seen, name, law, style, width // 3 - 2), width // 3 - 2) for name, law, style in laws]
+    lines = [*beside(blocks, "   "), Content(""), *_acceptance(seen, width), Content("")]
     return lines + _decoded(session, width, max(height - len(lines), 0))
 
 
-def _compact(seen: Collision, width: int) -> list[Content]:
-    """The three laws as columns of one table."""
-    size = max((width - 20) // 3, 8)
-    columns = ((seen.target, "$plain"), (seen.parallel, "$correction"), (seen.semi, "$draft"))
-    heads = "".join(cell(name, size) for name in ("target", "parallel", "semi-autoregressive"))
-    lines = [line(" " * 20, (heads, "bold"))]
-    for pair, _, is_said in rows(seen, seen.target):
-        text = " ".join(pair)
-        parts: list[Part] = ["  ", (text, "" if is_said else "strike $rejected"), " " * max(18 - len(text), 1)]
-        for law, style in columns:
-            drawn = bar(law[pair], max(size - 7, 2))
-            parts += [f"{number(law[pair])} ", (drawn, style if is_said else "$rejected"), "  "]
-        lines.append(line(*parts))
-    return lines
-
-
 def _law(seen: Collision, name: str, law: JointLaw, style: str, width: int) -> list[Content]:
-    size = max(width - 27, 4)
     lines = [line((name, "bold"))]
-    for (a, b), mass, is_said in rows(seen, law):
+    for pair, mass, is_said in rows(seen, law):
         collides = not is_said and mass > 0
         word = "strike $rejected" if collides else "" if mass > 0 else "$cut"
-        text = f"{a} {b}"
-        pad = " " * max(18 - len(text), 1)
-        lines.append(
-            line("  ", (text, word), pad, f"{number(mass)} ", (bar(mass, size), "$rejected" if collides else style))
-        )
+        text = cell(" ".join(pair), PAIR).rstrip()
+        drawn = bar(mass, max(width - PAIR - 6, 4))
+        ink = "$rejected" if collides else style
+        lines.append(line((text, word), " " * (PAIR + 1 - len(text)), f"{number(mass)} ", (drawn, ink)))
     return lines
 
 
@@ -143,18 +138,18 @@ def _measured(name: str, run: Run) -> Content:
 
 
 def _pairs(run: Run, width: int, height: int) -> list[Content]:
-    """The newest rounds as drafted pairs, the rejected words struck through, and what was said instead."""
-    parts: list[Part] = []
-    for step in list(run.steps)[-height * max(width // 24, 1) :]:
-        for round_ in step.decoding[:1]:
-            words = [
-                (run.header.pieces[t], MARKS["accepted" if k < round_.accepted else "rejected"].style)
-                for k, t in enumerate(round_.drafted)
-            ]
-            parts += [
-                "  ",
-                *(p for word in words for p in (word, " ")),
-                (MARKS[round_.origin].glyph, MARKS[round_.origin].style.replace("underline ", "")),
-                " ",
-            ]
-    return line(*parts).wrap(max(width, 1))[-height:]
+    """The newest rounds as drafted pairs, the rejected words struck through, and the origin of the token after them."""
+    columns = max(width // CELL, 1)
+    rounds = [round_ for step in run.steps for round_ in step.decoding[:1]][-height * columns :]
+    return [
+        line(*(_pair(run.header.pieces, r) for r in rounds[i : i + columns])) for i in range(0, len(rounds), columns)
+    ]
+
+
+def _pair(pieces: Pieces, round_: Round) -> Content:
+    parts: list[Part] = ["  "]
+    for k, token in enumerate(round_.drafted):
+        style = MARKS["accepted" if k < round_.accepted else "rejected"].style
+        parts += [(piece(pieces[token]).strip(), style), " "]
+    mark = MARKS[round_.origin]
+    return fit(line(*parts, (mark.glyph, mark.ink)), CELL)

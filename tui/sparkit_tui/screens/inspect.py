@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from sparkit_tui.ink import Part, bar, cell, fit, line, number, piece
+from sparkit_tui.ink import Part, bar, beside, cell, fit, line, number, piece
 from sparkit_tui.model.cells import Cell, cells_of, top_at
 from sparkit_tui.palette import MARKS
 
@@ -47,7 +47,7 @@ def _facts(header: Header, round_: Round, one: Cell) -> list[Content]:
             ("draft ", label),
             (f"“{token}”", mark.style),
             "   ",
-            (f"{mark.glyph} {one.verdict}", mark.style.replace("strike ", "")),
+            (f"{mark.glyph} {one.verdict}", mark.ink),
         ),
         line(
             *(
@@ -79,17 +79,15 @@ def _laws(
         _law("p_target", target, pieces, one.token, size, "$bonus"),
         _law("residual", residual, pieces, one.token, size, "$correction"),
     ]
-    return [line(*(part for column in columns for part in (column[i], "  "))) for i in range(len(columns[0]))]
+    return beside([(column, size) for column in columns])
 
 
 def _law(name: str, entries: Entries | None, pieces: Pieces, token: int, size: int, style: str) -> list[Content]:
-    head = fit(line((name, "bold")), size)
     if entries is None:
-        rows = [fit(line(("the target did not judge", "$muted")), size), fit(line(("this position", "$muted")), size)]
+        rows = [line(("the target did not judge", "$muted")), line(("this position", "$muted"))]
     else:
-        rows = [fit(_entry(piece(pieces[i]), p, i == token, size, style), size) for i, p in entries]
-    rows += [fit(Content(""), size)] * (5 - len(rows))
-    return [head, *rows[:5]]
+        rows = [_entry(piece(pieces[i]), p, i == token, size, style) for i, p in entries]
+    return [line((name, "bold")), *rows[:5]]
 
 
 def _entry(text: str, prob: float, is_drafted: bool, size: int, style: str) -> Content:

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from sparkit_tui.ink import Part, bar, cell, fit, line, number
+from sparkit_tui.ink import Part, bar, beside, cell, count, line, number, within
+from sparkit_tui.messages import MAIN
 from sparkit_tui.model.audit import ALARM, Audit, AuditReading, Light
 from sparkit_tui.palette import Mark
 from sparkit_tui.plot import Plot
-from sparkit_tui.screens.page import Hint, Page
-from sparkit_tui.screens.round import waiting
+from sparkit_tui.screens.chrome import Hint, hint
+from sparkit_tui.screens.page import Page
 
 if TYPE_CHECKING:
     from sparkit_tui.messages import LawKnown
+    from sparkit_tui.model.run import Run
     from sparkit_tui.model.session import Session
 
+SIDE = 46  # cells of the law and the list
 LAB = "lossless"
 LIGHTS: dict[Light, tuple[str, str]] = {
     "green": ("●", "$green"),
@@ -40,8 +43,8 @@ class LosslessScreen(Page):
     kind = "verifier"
     channel = LAB
     hints: ClassVar[tuple[Hint, ...]] = (
-        ("a", "Appendix A with lookahead", "app.start_lab('rejection')"),
-        ("g", "the same, coupled", "app.start_lab('coupled')"),
+        hint("a", "Appendix A with lookahead", "screen.start('rejection')"),
+        hint("g", "the same, coupled", "screen.start('coupled')"),
     )
     explained = (
         (
@@ -64,53 +67,45 @@ class LosslessScreen(Page):
         ("list", "one line a composition that ran in this session; changing a part starts a new audit."),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("a", "app.start_lab('rejection')", "Appendix A with lookahead"),
-        Binding("g", "app.start_lab('coupled')", "the same, coupled"),
+        Binding("a", "screen.start('rejection')", "Appendix A with lookahead"),
+        Binding("g", "screen.start('coupled')", "the same, coupled"),
     ]
 
     def draw(self, width: int, height: int) -> Sequence[Content]:
         """The whole figure."""
-        return draw(self.session, width, height)
+        return draw(self.session, self.run, width, height)
+
+    def action_start(self, verifier: str) -> None:
+        """Appendix A under a scheduler that looks ahead."""
+        self.host.launch(LAB, self.host.lab.appendix_a(verifier), float("inf"))
 
 
-def draw(session: Session, width: int, height: int) -> list[Content]:
-    """Lights, plot, laws, list."""
-    run, lab = session.run(), session.run(LAB)
-    if run is None:
-        return waiting(width)
+def draw(session: Session, run: Run, width: int, height: int) -> list[Content]:
+    """Lights, plot, the toy's law, earlier compositions."""
+    lab = session.run(LAB)
     audits = [("text", run.audit, TEXT)] + ([("toy", lab.audit, TOY)] if lab is not None else [])
-    lights = [line_ for name, audit, mark in audits for line_ in _light(name, audit, mark, width)]
-    old = [*session.channel(LAB).old_audits, *session.channel("main").old_audits]
-    table = _list(old, width)[: max(height // 4, 2)]
-    law = session.channel(LAB).laws[0] if session.channel(LAB).laws else None
-    side = 44 if width >= 100 else 0
-    room = height - len(lights) - len(table) - 2
-    figure = _plot(audits, width - side - 2 if side else width, room if side else max(room - 4, 6))
-    laws = _law(law, side or width)
-    if side:
-        laws += [Content("")] * (len(figure) - len(laws))
-        body = [line(fit(a, width - side - 2), "  ", b) for a, b in zip(figure, laws, strict=False)]
-    else:
-        body = [*figure, *laws[: room - len(figure)]]
-    return [*lights, Content(""), *body, Content(""), *table]
+    is_wide = width >= 100
+    lights = [row for name, audit, mark in audits for row in _light(name, audit, mark, width, is_wide)]
+    past = _list([*session.channel(LAB).old_audits, *session.channel(MAIN).old_audits], is_wide)
+    law = _law(next(iter(session.channel(LAB).laws), None), SIDE if is_wide else width, is_wide)
+    room = height - len(lights) - 1
+    if is_wide:
+        figure = _plot(audits, width - SIDE - 2, room)
+        return [*lights, Content(""), *beside([(figure, width - SIDE - 2), ([*law, Content(""), *past], SIDE)])[:room]]
+    below = [*law, *past[:3]]
+    return [*lights, Content(""), *_plot(audits, width, room - len(below)), *below]
 
 
-def _light(name: str, audit: Audit, mark: Mark, width: int) -> list[Content]:
+def _light(name: str, audit: Audit, mark: Mark, width: int, is_tall: bool) -> list[Content]:
     glyph, style = LIGHTS[audit.light]
     head: list[Part] = [
         (f" {glyph} {audit.light.upper():<6}", f"bold reverse {style}"),
-        " ",
+        *(" ", (mark.glyph, mark.style), (f" {name}  ", "$muted")),
         (audit.verdict, f"bold {style}"),
     ]
-    facts = f"e = {e_value(audit.log_e)} after {audit.num_tokens} audited tokens"
-    second: list[Part] = [
-        ("   ", ""),
-        (mark.glyph, mark.style),
-        (f" {name}: ", "$muted"),
-        (audit.header.label, "bold"),
-        ("   " + facts, "$muted"),
-    ]
-    return [fit(line(*head), width), fit(line(*second), width)]
+    facts = f"   e = {e_value(audit.log_e)} after {count(audit.num_tokens, 'audited token')}"
+    composed = within([("             ", ""), (audit.header.label, "bold"), (facts, "$muted")], width)
+    return [*line(*head).wrap(max(width, 1)), *([composed] if is_tall else [])]
 
 
 def e_value(log_e: float) -> str:
@@ -130,36 +125,27 @@ def _plot(audits: Sequence[tuple[str, Audit, Mark]], width: int, height: int) ->
     return plot.lines()
 
 
-def _law(law: LawKnown | None, width: int) -> list[Content]:
+def _law(law: LawKnown | None, width: int, is_tall: bool) -> list[Content]:
     if law is None:
         words = "Press a: the model of Appendix A under a scheduler that looks ahead; its exact law appears here."
         return Content.styled(words, "$muted").wrap(max(width, 1))
-    size = max(width - 24, 4)
-    rows = [
-        line(
-            ("exact law of two words: ", "bold"),
-            ("the target's own" if law.is_equal else "not the target's", "$green" if law.is_equal else "bold $red"),
-        )
-    ]
+    judged = ("the target's own", "$green") if law.is_equal else ("not the target's", "bold $red")
+    rows = [line(("exact law of two words: ", "bold"), judged)]
+    ink = "$draft" if law.is_equal else "$red"
     for token, target, output in zip(law.tokens, law.target, law.output, strict=True):
-        rows += [
-            line(
-                (cell(token, 5), "bold"), ("target ", "$muted"), f"{number(target, 4)} ", (bar(target, size), "$plain")
-            ),
-            line(
-                (cell("", 5), ""),
-                ("output ", "$muted"),
-                f"{number(output, 4)} ",
-                (bar(output, size), "$draft" if law.is_equal else "$red"),
-            ),
-        ]
-    return [*rows, line((law.label, "$muted"))]
+        size = max(width - 23, 4) if is_tall else max((width - 42) // 2, 4)
+        asked = line(("target ", "$muted"), f"{number(target, 4)} ", (bar(target, size), "$plain"))
+        given = line(("output ", "$muted"), f"{number(output, 4)} ", (bar(output, size), ink))
+        name = (cell(token, 5), "bold")
+        rows += [line(name, asked), line(" " * 5, given)] if is_tall else [line(name, asked, "  ", given)]
+    return rows
 
 
-def _list(audits: Sequence[AuditReading], width: int) -> list[Content]:
+def _list(audits: Sequence[AuditReading], is_tall: bool) -> list[Content]:
     rows = [line(("earlier compositions", "$muted"))] if audits else []
     for one in audits:
         glyph, style = LIGHTS[one.light]
-        facts = f"e = {e_value(one.log_e):<10} {one.num_tokens:>6} tokens  "
-        rows.append(fit(line((f" {glyph} {one.light:<6}", style), facts, (one.label, "bold")), width))
+        light, facts = (f" {glyph} {one.light:<6}", style), f"e = {e_value(one.log_e):<8} {one.num_tokens:>6} tokens"
+        label = (one.label, "bold")
+        rows += [line(light, facts), line("   ", label)] if is_tall else [line(light, facts, "  ", label)]
     return rows

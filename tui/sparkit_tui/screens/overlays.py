@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rich.syntax import Syntax
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -48,8 +49,13 @@ class Panel(ModalScreen[None]):
         """Names the frame."""
         panel = self.query_one("#panel")
         panel.border_title = self.heading
-        panel.border_subtitle = "escape closes"
+        panel.border_subtitle = "↑↓ scroll, escape closes"
         panel.focus()
+
+    def on_click(self, event: events.Click) -> None:
+        """A click beside the frame closes it."""
+        if event.widget is self:
+            self.dismiss(None)
 
 
 class Inspector(ModalScreen[None]):
@@ -63,12 +69,12 @@ class Inspector(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *CLOSE,
         Binding("enter", "dismiss(None)", "close", show=False),
-        Binding("left", "app.cell(-1)", "previous position"),
-        Binding("right", "app.cell(1)", "next position"),
-        Binding("up", "app.round(-1)", "older round"),
-        Binding("down", "app.round(1)", "newer round"),
-        Binding("left_square_bracket", "app.request(-1)", "previous request", show=False),
-        Binding("right_square_bracket", "app.request(1)", "next request", show=False),
+        Binding("left", "app.move('cell', -1)", "previous position"),
+        Binding("right", "app.move('cell', 1)", "next position"),
+        Binding("up", "app.move('round', -1)", "older round"),
+        Binding("down", "app.move('round', 1)", "newer round"),
+        Binding("left_square_bracket", "app.move('request', -1)", "previous request", show=False),
+        Binding("right_square_bracket", "app.move('request', 1)", "next request", show=False),
     ]
 
     def __init__(self, draw: Callable[[int], Sequence[Content]]) -> None:
@@ -81,6 +87,11 @@ class Inspector(ModalScreen[None]):
         canvas.border_title = "the three laws at one position"
         canvas.border_subtitle = "←→ position  ↑↓ round  [ ] request  escape closes"
         yield canvas
+
+    def on_click(self, event: events.Click) -> None:
+        """A click beside the frame closes it."""
+        if event.widget is self:
+            self.dismiss(None)
 
     def _lines(self, width: int, height: int) -> Sequence[Content]:
         return self._draw(width)[:height]

@@ -13,27 +13,43 @@ from textual.screen import Screen
 from sparkit_tui.ink import fit, line
 from sparkit_tui.messages import MAIN
 from sparkit_tui.screens import chrome
+from sparkit_tui.screens.chrome import Hint, hint
 from sparkit_tui.widgets.canvas import Canvas
 
 if TYPE_CHECKING:
     from sparkit_tui.app import SparkitApp
+    from sparkit_tui.model.run import Run
     from sparkit_tui.model.session import Session
 
-Hint = tuple[str, str, str]  # key, what it does, action
-COMMON: tuple[Hint, ...] = (
-    ("space", "pause", "app.pause"),
-    (".", "step", "app.step"),
-    ("+-", "speed", "app.faster"),
-    ("e", "edit", "app.edit"),
-    ("?", "explain", "app.explain"),
-    ("c", "source", "app.source"),
-    ("r", "restart", "app.restart"),
-    ("p", "prompt", "app.prompt"),
-    ("w", "save trace", "app.save_trace"),
-    ("s", "screenshot", "app.save_screenshot"),
-    ("t", "theme", "app.toggle_theme"),
-    ("q", "quit", "app.quit"),
+SPEED = Hint((("+", "app.speed(1)"), ("-", "app.speed(-1)")), "speed")
+COMMON = (
+    hint("space", "pause", "app.pause"),
+    hint(".", "step", "app.step"),
+    SPEED,
+    hint("e", "edit", "app.edit"),
+    hint("p", "prompt", "app.prompt"),
+    hint("r", "restart", "app.restart"),
+    hint("c", "source", "app.source"),
+    hint("t", "theme", "app.toggle_theme"),
+    hint("w", "save trace", "app.save_trace"),
+    Hint((("s", "app.save_screenshot"), (" S", "app.save_text")), "save screen"),
 )
+ALWAYS = (
+    hint("?", "explain", "app.explain"),
+    hint("^p", "more", "app.command_palette"),
+    hint("q", "quit", "app.quit"),
+)
+
+
+def arrows(what: str, back: str, on: str, keys: str = "←→") -> Hint:
+    """Two arrow keys."""
+    return Hint(((keys[0], back), (keys[1], on)), what)
+
+
+def waiting(width: int) -> list[Content]:
+    """Before the first round."""
+    text = "  Loading the models in the background: the first token comes in a few seconds."
+    return [Content(""), fit(line((text, "$muted")), width)]
 
 
 class Page(Screen[None]):
@@ -47,6 +63,7 @@ class Page(Screen[None]):
     explained: ClassVar[tuple[tuple[str, str], ...]]  # every number of the screen in a sentence
     hints: ClassVar[tuple[Hint, ...]] = ()
     channel: ClassVar[str] = MAIN  # the driver that space, step and restart speak to
+    needs_run: ClassVar[bool] = True  # nothing to draw before the text's run has opened
 
     DEFAULT_CSS = """
     Page { layout: vertical; background: $background; }
@@ -65,6 +82,13 @@ class Page(Screen[None]):
         ...
 
     @property
+    def run(self) -> Run:
+        """The run of the text; asked only where there is one."""
+        run = self.session.run()
+        assert run is not None
+        return run
+
+    @property
     def session(self) -> Session:
         """The state behind all screens."""
         return self.host.session
@@ -79,7 +103,7 @@ class Page(Screen[None]):
         yield Canvas(self._top, id="top")
         yield Canvas(self._tabs, id="tabs")
         yield Canvas(self._idea, id="idea")
-        yield Canvas(self.draw, id="figure")
+        yield Canvas(self._figure, id="figure")
         yield Canvas(self._keys, id="keys")
         yield Canvas(self._small, id="small")
 
@@ -101,9 +125,15 @@ class Page(Screen[None]):
         self.set_class(width < chrome.MIN_WIDTH or height < chrome.MIN_HEIGHT, "-small")
 
     def paint(self) -> None:
-        """Asks every visible canvas for its newest lines."""
+        """Asks the canvases that change with the state for their newest lines."""
         for canvas in self.query(Canvas):
-            canvas.paint()
+            if canvas.id in ("top", "figure"):
+                canvas.paint()
+
+    def _figure(self, width: int, height: int) -> Sequence[Content]:
+        if self.needs_run and self.session.run() is None:
+            return waiting(width)
+        return self.draw(width, height)
 
     def _small(self, width: int, height: int) -> list[Content]:
         return chrome.too_small(width, height)
@@ -119,4 +149,4 @@ class Page(Screen[None]):
         return [fit(line((" " + self.idea, "italic $muted")), width)]
 
     def _keys(self, width: int, height: int) -> list[Content]:
-        return [chrome.keys((*self.hints, *COMMON), width)]
+        return [chrome.keys((*self.hints, *COMMON), ALWAYS, width)]

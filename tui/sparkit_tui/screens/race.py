@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import cycle
 from math import isfinite
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from sparkit_tui.ink import Part, bar, cell, fit, line, number, passage
+from sparkit_tui.ink import Part, bar, beside, cell, fit, line, number
 from sparkit_tui.model.race import Standing, standings
-from sparkit_tui.model.run import Run, spans
-from sparkit_tui.palette import MARKS, SERIES, Mark
-from sparkit_tui.screens.page import Hint, Page
+from sparkit_tui.model.run import Run
+from sparkit_tui.palette import Mark, series
+from sparkit_tui.screens.chrome import Hint, hint
+from sparkit_tui.screens.page import Page
+from sparkit_tui.screens.told import told
 
 if TYPE_CHECKING:
     from sparkit_tui.model.session import Session
@@ -32,7 +33,8 @@ class RaceScreen(Page):
     idea = "Same target, same prompt; only the guessing differs. Whose clock stops first?"
     kind = "drafter"
     channel = RACE
-    hints: ClassVar[tuple[Hint, ...]] = (("enter", "start the race", "app.start_race"),)
+    needs_run = False
+    hints: ClassVar[tuple[Hint, ...]] = (hint("enter", "start the race", "screen.start"),)
     explained = (
         (
             "lanes",
@@ -51,11 +53,15 @@ class RaceScreen(Page):
             "texts may differ between lanes (each draws its own tokens from the same law); with T 0 they are equal.",
         ),
     )
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "app.start_race", "start the race")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "screen.start", "start the race")]
 
     def draw(self, width: int, height: int) -> Sequence[Content]:
         """The whole figure."""
         return draw(self.session, self.host.settings.max_new_tokens, width, height)
+
+    def action_start(self) -> None:
+        """Real engines in turn."""
+        self.host.launch(RACE, self.host.lab.race(self.host.settings), float("inf"))
 
 
 def draw(session: Session, limit: int, width: int, height: int) -> list[Content]:
@@ -64,15 +70,12 @@ def draw(session: Session, limit: int, width: int, height: int) -> list[Content]
     if not lanes:
         return invitation(width)
     table = standings(list(lanes.items()), limit)
-    marks = dict(zip(lanes, cycle(SERIES), strict=False))
+    marks = series(lanes)
     head = f"{'':<14}{'':<{_track(width)}}{'tokens':>8}{'clock':>9}{'tokens/s':>10}{'speedup':>9}{'tau':>6}  place"
     rows = [fit(line((head, "$muted")), width), *(fit(_lane(s, marks[s.name], width), width) for s in table)]
     room = height - len(rows) - 2
-    return [
-        *rows,
-        Content(""),
-        *(_columns(lanes, marks, width, room) if width >= 110 else _stack(lanes, marks, width, room)),
-    ]
+    texts = _columns(lanes, marks, width, room) if width >= 110 else _stack(lanes, marks, width, room)
+    return [*rows, Content(""), *texts]
 
 
 def invitation(width: int) -> list[Content]:
@@ -98,32 +101,21 @@ def _lane(one: Standing, mark: Mark, width: int) -> Content:
 
 def _text(run: Run, width: int, height: int) -> list[Content]:
     seen = next(iter(run.passages.values()), None)
-    if seen is None:
-        return [Content("")] * height
-    parts = [(text, MARKS[name].style) for text, name in spans(seen, run.header, with_ghost=not run.is_over)]
-    shown = passage(parts, width, height)
+    shown = told(seen, run.header.pieces, width, height, with_ghosts=not run.is_over) if seen is not None else []
     return [*shown, *([Content("")] * (height - len(shown)))]
 
 
 def _columns(lanes: dict[str, Run], marks: dict[str, Mark], width: int, height: int) -> list[Content]:
     size = (width - 3 * (len(lanes) - 1)) // len(lanes)
-    texts = [_text(run, size, max(height - 1, 1)) for run in lanes.values()]
-    heads = [fit(line((f"{marks[name].glyph} {name}", marks[name].style)), size) for name in lanes]
-    rows = [heads, *([column[i] for column in texts] for i in range(max(height - 1, 1)))]
-    return [_joined(row, size) for row in rows]
-
-
-def _joined(row: Sequence[Content], size: int) -> Content:
-    parts: list[Part] = []
-    for i, text in enumerate(row):
-        parts += [*([(" │ ", "$rule")] if i else []), fit(text, size)]
-    return line(*parts)
+    heads = {name: line((f"{marks[name].glyph} {name}", marks[name].style)) for name in lanes}
+    columns = [([heads[name], *_text(run, size, max(height - 1, 1))], size) for name, run in lanes.items()]
+    return beside(columns, (" │ ", "$rule"))
 
 
 def _stack(lanes: dict[str, Run], marks: dict[str, Mark], width: int, height: int) -> list[Content]:
-    each = max(height // len(lanes), 1)
+    each, spare = divmod(height, len(lanes))
     lines: list[Content] = []
-    for name, run in lanes.items():
-        texts = _text(run, width - 10, each)
-        lines += [line((cell(name if i == 0 else "", 9), marks[name].style), " ", x) for i, x in enumerate(texts)]
+    for i, (name, run) in enumerate(lanes.items()):
+        texts = _text(run, width - 10, max(each + (i < spare), 1))
+        lines += [line((cell(name if j == 0 else "", 9), marks[name].style), " ", x) for j, x in enumerate(texts)]
     return lines

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from sparkit_tui.ink import Part, cell, fit, level, line, quantity
+from sparkit_tui.ink import Part, beside, cell, count, fit, level, line, quantity
 from sparkit_tui.model.admission import Admission, admission_of
 from sparkit_tui.palette import SERIES, Mark
 from sparkit_tui.plot import Plot
 from sparkit_tui.screens.page import Page
-from sparkit_tui.screens.round import waiting
 
 if TYPE_CHECKING:
     from sparkit.rounds import Round
+    from sparkit_tui.model.run import Run
     from sparkit_tui.model.session import Session
+
+LABEL = 10  # cells of the row names
 
 CUT = Mark("◆", "bold $correction")
 BEST = Mark("★", "bold $bonus")
@@ -57,27 +59,22 @@ class SchedulerScreen(Page):
 
     def draw(self, width: int, height: int) -> Sequence[Content]:
         """The whole figure."""
-        return draw(self.session, width, height)
+        return draw(self.session, self.run, width, height)
 
 
-def draw(session: Session, width: int, height: int) -> list[Content]:
+def draw(session: Session, run: Run, width: int, height: int) -> list[Content]:
     """Pool on top, Theta and capacity below."""
-    run, round_ = session.run(), session.shown_round()
-    if run is None:
-        return waiting(width)
-    admission = admission_of(_rounds(session, round_), run.header.capacity)
+    admission = admission_of(_rounds(session, run, session.shown_round()), run.header.capacity)
     if admission is None:
         return [
             line(("no draft in this step: the scheduler judged plain decoding faster, or the prompt is read", "$muted"))
         ]
-    pool = _pool(admission, width)
-    room = height - len(pool) - 2
-    return [_facts(admission, width), *pool, Content(""), *_figures(admission, width, room)]
+    pool = _pool(admission, width, max((height - 16) // 8, 1))
+    return [_facts(admission, width), *pool, Content(""), *_figures(admission, width, height - len(pool) - 2)]
 
 
-def _rounds(session: Session, round_: Round | None) -> Sequence[Round]:
-    run = session.run()
-    if run is None or round_ is None:
+def _rounds(session: Session, run: Run, round_: Round | None) -> Sequence[Round]:
+    if round_ is None:
         return ()
     if session.selection.pinned is None:  # the newest step that drafted: an undrafted one has no pool
         drafted = (s for s in reversed(run.steps) if any(r.kind == "drafted" for r in s.rounds))
@@ -90,33 +87,40 @@ def _rounds(session: Session, round_: Round | None) -> Sequence[Round]:
 def _facts(seen: Admission, width: int) -> Content:
     parts: list[Part] = [
         (f"step {seen.step}", "bold"),
-        f"   {seen.num_requests} requests, {len(seen.candidates)} candidates, ",
+        f"   {count(seen.num_requests, 'request')}, {count(len(seen.candidates), 'candidate')}, ",
     ]
     parts += [(f"{seen.num_admitted} sent", "bold"), f", B = {seen.base_tokens + seen.num_admitted}"]
     if seen.throughput:
         here = seen.throughput[min(seen.num_admitted, len(seen.throughput) - 1)]
         parts += [("   Theta ", "$muted"), quantity(here), ("  best ", "$muted"), quantity(seen.throughput[seen.best])]
     if seen.num_probes:
-        parts += [(f"   {seen.num_probes} probe", "$amber")]
+        parts += [(f"   {count(seen.num_probes, 'probe')}", "$amber")]
     return fit(line(*parts), width)
 
 
-def _pool(seen: Admission, width: int) -> list[Content]:
-    label = 12
-    shown = seen.candidates[: max(width - label - 1, 1)]
-    more = "…" if len(shown) < len(seen.candidates) else ""
-    ids = {request: i for i, request in enumerate(dict.fromkeys(sorted(c.request for c in seen.candidates)))}
-    bars: list[Part] = [(cell("survival", label), "$muted")]
-    sent: list[Part] = [(cell("sent", label), "$muted")]
-    whose: list[Part] = [(cell("request", label), "$muted")]
-    place: list[Part] = [(cell("position", label), "$muted")]
-    for c in shown:
-        style = "$draft" if c.is_admitted else "$cut"
-        bars.append((level(c.survival), style))
-        sent.append(("●" if c.is_admitted else "·", style))
-        whose.append((_letter(ids[c.request]), SERIES[ids[c.request] % len(SERIES)].style))
-        place.append((f"{c.position % 10}", "$muted"))
-    return [fit(line(*row, more), width) for row in (bars, sent, whose, place)]
+def _pool(seen: Admission, width: int, height: int) -> list[Content]:
+    """The survivals as columns, `height` lines tall, then what became of each and whose it is."""
+    room = max(width - LABEL - 2, 1)
+    size = min(max(room // max(len(seen.candidates), 1), 1), 3)
+    shown = seen.candidates[: room // size]
+    more = " …" if len(shown) < len(seen.candidates) else ""
+    ids = {request: i for i, request in enumerate(sorted({c.request for c in seen.candidates}))}
+    tones = ["$draft" if c.is_admitted else "$cut" for c in shown]
+    bars = [[level(c.survival * height - row) for c in shown] for row in reversed(range(height))]
+    rows = [("survival" if row == height - 1 else "", glyphs, tones) for row, glyphs in enumerate(bars)]
+    rows += [
+        ("sent", ["●" if c.is_admitted else "·" for c in shown], tones),
+        ("request", [_letter(ids[c.request]) for c in shown], [SERIES[ids[c.request] % 6].style for c in shown]),
+        ("position", [f"{c.position % 10}" if size < 3 else f"{c.position}" for c in shown], ["$muted"] * len(shown)),
+    ]
+    return [
+        _pool_row(name, glyphs, styles, size, more if name == "sent" else "", width) for name, glyphs, styles in rows
+    ]
+
+
+def _pool_row(name: str, glyphs: Sequence[str], styles: Sequence[str], size: int, more: str, width: int) -> Content:
+    cells: list[Part] = [(glyph.ljust(size), style) for glyph, style in zip(glyphs, styles, strict=True)]
+    return fit(line((cell(name, LABEL), "$muted"), *cells, more), width)
 
 
 def _letter(index: int) -> str:
@@ -126,25 +130,28 @@ def _letter(index: int) -> str:
 def _figures(seen: Admission, width: int, height: int) -> list[Content]:
     if not seen.throughput:
         return [line(("this run carries no capacity curve, so Theta cannot be drawn", "$muted"))]
-    side = width // 3 if width >= 100 else 0
+    side = max(width // 3, 28)
     legend = line(
         *((CUT.glyph, CUT.style), (" sent  ", "$muted"), (STOP.glyph, STOP.style), (" early stop  ", "$muted")),
         *((BEST.glyph, BEST.style), (" maximum of the whole path", "$muted")),
     )
-    left = [*_theta(seen, width - side - 2 if side else width, height - 1), legend]
-    if not side:
-        return left
-    right = _capacity(seen, side, height - 1)
-    return [line(fit(a, width - side - 2), "  ", b) for a, b in zip(left, [*right, Content("")], strict=False)]
+    theta, rates = _theta(seen, width - side - 2, height - 1), _capacity(seen, side, height - 1)
+    return [*beside([(theta, width - side - 2), (rates, side)]), legend]
+
+
+def _around(values: Sequence[float]) -> tuple[float, float]:
+    """Limits of an axis that leave a margin."""
+    low, high = min(values), max(values)
+    margin = (high - low) * 0.08 or abs(high) * 0.1 or 1.0
+    return low - margin, high + margin
 
 
 def _theta(seen: Admission, width: int, height: int) -> list[Content]:
     theta = seen.throughput
-    low, high = min(theta), max(theta)
-    margin = (high - low) * 0.08 or abs(high) * 0.1 or 1.0
+    label = "drafts admitted, in the order of the pool" if width >= 60 else "drafts admitted"
     plot = Plot(
-        width, height, (0, max(len(theta) - 1, 1)), (low - margin, high + margin),
-        x_label="drafts admitted, in the order of the pool", y_label="Theta: expected tokens a second",
+        width, height, (0, max(len(theta) - 1, 1)), _around(theta),
+        x_label=label, y_label="Theta: expected tokens a second", is_whole=True,
     )  # fmt: skip
     plot.curve(list(enumerate(theta)), "$draft")
     plot.rule_x(seen.num_admitted, "$correction")
@@ -155,13 +162,10 @@ def _theta(seen: Admission, width: int, height: int) -> list[Content]:
 
 
 def _capacity(seen: Admission, width: int, height: int) -> list[Content]:
-    speeds = [speed for _, speed in seen.speed]
-    sizes = [size for size, _ in seen.speed]
-    low, high = min(speeds), max(speeds)
-    margin = (high - low) * 0.08 or abs(high) * 0.1 or 1.0
+    first, last = seen.speed[0][0], seen.speed[-1][0]
     plot = Plot(
-        width, height, (sizes[0], max(sizes[-1], sizes[0] + 1)), (low - margin, high + margin),
-        x_label="B", y_label="steps a second",
+        width, height, (first, max(last, first + 1)), _around([speed for _, speed in seen.speed]),
+        x_label="B", y_label="steps a second", is_whole=True,
     )  # fmt: skip
     plot.steps(list(seen.speed), "$draft")
     here = seen.base_tokens + seen.num_admitted

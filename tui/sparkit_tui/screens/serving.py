@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import cycle
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from sparkit_tui.ink import Part, bar, cell, fit, line, link, number, quantity
-from sparkit_tui.palette import SERIES, Mark
+from sparkit_tui.ink import Part, bar, beside, cell, fit, line, link, number, quantity
+from sparkit_tui.palette import Mark, series
 from sparkit_tui.plot import Plot
-from sparkit_tui.screens.page import Hint, Page
-from sparkit_tui.screens.round import waiting
+from sparkit_tui.screens.chrome import Hint
+from sparkit_tui.screens.page import Page, arrows
 
 if TYPE_CHECKING:
     from sparkit_tui.model.run import Run
@@ -31,7 +31,7 @@ class ServingScreen(Page):
     short_title = "Serve"
     idea = "Light load: draft boldly. Heavy load: a draft takes the place of a user."
     kind = "capacity"
-    hints: ClassVar[tuple[Hint, ...]] = (("←→", "users", "app.users(1)"),)
+    hints: ClassVar[tuple[Hint, ...]] = (arrows("users", "screen.users(-1)", "screen.users(1)"),)
     explained = (
         ("users", "requests decoding at the same time; the slider starts the text again with that many."),
         (
@@ -40,84 +40,80 @@ class ServingScreen(Page):
         ),
         ("tokens/s/user", "the same divided by the users: the speed that each of them sees."),
         ("budget", "target positions spent per request and round: the anchor and the drafts sent, 1 + verify_len."),
-        ("points", "one for every number of users that has run with a composition; move the slider to add more."),
+        ("points", "one for every number of users, printed beside it, that has run; move the slider to add more."),
         ("steps", "engine steps in which every user was decoding; only those are counted."),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "app.users(-1)", "fewer users"),
-        Binding("right", "app.users(1)", "more users"),
+        Binding("left", "screen.users(-1)", "fewer users"),
+        Binding("right", "screen.users(1)", "more users"),
     ]
 
     def draw(self, width: int, height: int) -> Sequence[Content]:
         """The whole figure."""
-        return draw(self.session, width, height)
+        return draw(self.session, self.run, width, height)
+
+    def action_users(self, by: int) -> None:
+        """More or fewer users."""
+        nearest = min(range(len(LEVELS)), key=lambda i: abs(LEVELS[i] - self.host.settings.batch))
+        self.action_set_users(LEVELS[min(max(nearest + by, 0), len(LEVELS) - 1)])
+
+    def action_set_users(self, users: int) -> None:
+        """That many users."""
+        self.host.change(self.host.settings.changed(batch=users))
 
 
-def draw(session: Session, width: int, height: int) -> list[Content]:
-    """Slider, plot, table."""
-    run = session.run()
-    if run is None:
-        return waiting(width)
-    series = dict(zip(session.loads.labels(), cycle(SERIES), strict=False))
+def draw(session: Session, run: Run, width: int, height: int) -> list[Content]:
+    """Slider, two plots, table."""
+    loads, marks = session.loads, series(session.loads.labels())
     slider = [_slider(run.header.batch, width), Content("")]
-    table = _table(session.loads, series, run, width)[: max(height // 2 - 2, 3)]
-    room = height - len(slider) - len(table) - 1
-    if width >= 100:
-        half = (width - 2) // 2
-        left = _trade(session.loads, series, half, room)
-        right = _budgets(session.loads, series, width - half - 2, room)
-        figure = [line(fit(a, half), "  ", b) for a, b in zip(left, right, strict=True)]
-    else:
-        figure = _trade(session.loads, series, width, room)
-    return [*slider, *figure, Content(""), *table]
+    table = _table(loads, marks, run, width)[: max(height // 2 - 2, 3)]
+    room, half = height - len(slider) - len(table) - 1, (width - 2) // 2
+    speed, total, users, budget = (attrgetter(name) for name in ("per_user", "throughput", "users", "budget"))
+    trade = Plot(
+        half, room, (0, _top(loads, speed, 1.0)), (0, _top(loads, total, 1.0)),
+        x_label="tokens/s/user", y_label="tokens/s of the whole batch",
+    )  # fmt: skip
+    share = Plot(
+        width - half - 2, room, (0, _top(loads, users, 2)), (0, _top(loads, budget, 8.0)),
+        x_label="users", y_label="budget per request: 1 + drafts sent",
+    )  # fmt: skip
+    for label, mark in marks.items():
+        _curve(trade, loads.curve(label), speed, total, mark)
+        _curve(share, loads.curve(label), users, budget, mark)
+    return [*slider, *beside([(trade.lines(), half), (share.lines(), width - half - 2)]), Content(""), *table]
+
+
+def _top(loads: LoadTable, read: Callable[[Load], float], least: float) -> float:
+    return 1.1 * max((read(load) for label in loads.labels() for load in loads.curve(label)), default=least)
+
+
+def _curve(
+    plot: Plot, loads: Sequence[Load], x: Callable[[Load], float], y: Callable[[Load], float], mark: Mark
+) -> None:
+    points = [(x(load), y(load)) for load in loads]
+    plot.curve(points, mark.style)
+    for load, point in zip(loads, points, strict=True):
+        plot.points([point], mark, f"{load.users}")
 
 
 def _slider(users: int, width: int) -> Content:
     parts: list[Part] = [("concurrency  ", "$muted")]
     for value in LEVELS:
         chosen = value == users
-        parts += [link(f" {value} ", "bold reverse $primary" if chosen else "", f"app.set_users({value})")]
+        parts += [link(f" {value} ", "bold reverse $primary" if chosen else "", f"screen.set_users({value})")]
         parts += [("──", "$rule")] if value != LEVELS[-1] else []
     if users not in LEVELS:
         parts += [(f"   now {users}", "bold")]
     return fit(line(*parts), width)
 
 
-def _trade(loads: LoadTable, series: dict[str, Mark], width: int, height: int) -> list[Content]:
-    points = [load for label in series for load in loads.curve(label)]
-    right = max((load.per_user for load in points), default=1.0)
-    top = max((load.throughput for load in points), default=1.0)
-    plot = Plot(
-        width, height, (0, right * 1.1), (0, top * 1.1),
-        x_label="tokens/s/user", y_label="tokens/s of the whole batch",
-    )  # fmt: skip
-    for label, mark in series.items():
-        curve = [(load.per_user, load.throughput) for load in loads.curve(label)]
-        plot.curve(curve, mark.style).points(curve, mark)
-    return plot.lines()
-
-
-def _budgets(loads: LoadTable, series: dict[str, Mark], width: int, height: int) -> list[Content]:
-    points = [load for label in series for load in loads.curve(label)]
-    most = max((load.users for load in points), default=2)
-    top = max((load.budget for load in points), default=8.0)
-    plot = Plot(
-        width, height, (0, most * 1.05), (0, top * 1.1),
-        x_label="users", y_label="budget per request: 1 + drafts sent",
-    )  # fmt: skip
-    for label, mark in series.items():
-        curve = [(load.users, load.budget) for load in loads.curve(label)]
-        plot.curve(curve, mark.style).points(curve, mark)
-    return plot.lines()
-
-
-def _table(loads: LoadTable, series: dict[str, Mark], run: Run, width: int) -> list[Content]:
+def _table(loads: LoadTable, marks: dict[str, Mark], run: Run, width: int) -> list[Content]:
     head = f"{'':<2}{'users':>6}{'tokens/s':>10}{'/user':>9}{'budget':>8}{'steps':>7}  "
     rows = [fit(line((head, "$muted")), width)]
-    for label, mark in sorted(series.items(), key=lambda entry: entry[0] != run.header.label):
+    for label, mark in sorted(marks.items(), key=lambda entry: entry[0] != run.header.label):
         rows.append(fit(line((mark.glyph, mark.style), " ", (label, "bold")), width))
         rows += [fit(_row(load, width), width) for load in loads.curve(label)]
-    if not series:
+    if not marks:
         rows.append(line(("  measuring …", "$muted")))
     return rows
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from sparkit_tui.messages import Noted, SourceRead
 from sparkit_tui.model.collision import JointLaw
 from sparkit_tui.settings import Settings
 from sparkit_tui.worker import Source
@@ -32,3 +33,12 @@ class Lab(Protocol):
     def source_of(self, kind: str, spec: str) -> tuple[str, str]:
         """Where a part is written, and its source text; called in a thread."""
         ...
+
+
+def read_source(lab: Lab, kind: str, spec: str) -> SourceRead | Noted:
+    """The source of a part, or why there is none."""
+    try:
+        place, text = lab.source_of(kind, spec)
+    except (LookupError, OSError, TypeError, ImportError) as error:
+        return Noted(f"no source for {kind} {spec!r}: {error}", is_warning=True)
+    return SourceRead(f"{kind} {spec}: {place}", text)

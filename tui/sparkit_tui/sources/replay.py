@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkit_tui.messages import Began, Item, Opened, Stepped
-from sparkit_tui.model.header import Header, Pieces
+from sparkit_tui.model.header import KINDS, Header, Pieces, short
 from sparkit_tui.sources.declared import declare
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _begun(trace: Trace) -> list[Item]:
 def header_of(header: TraceHeader, note: str = "") -> Header:
     """A trace's header as the screens read it."""
     recipe = header.recipe
-    parts = {kind: _name(recipe.get(kind)) for kind in _KINDS}
+    parts = {kind: _name(recipe.get(kind)) for kind in KINDS}
     declared = declare(recipe)
     return Header(
         parts={kind: name for kind, name in parts.items() if name},
@@ -86,11 +86,8 @@ def header_of(header: TraceHeader, note: str = "") -> Header:
     )
 
 
-_KINDS = ("target", "drafter", "head", "confidence", "calibrator", "scheduler", "verifier", "capacity")
-
-
 def _name(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    return short(value) if isinstance(value, str) else ""
 
 
 def _number(value: Any, default: float) -> float:

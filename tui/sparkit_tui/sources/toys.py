@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparkit_tui.messages import Item, LawKnown, Opened
 from sparkit_tui.model.collision import JointLaw, collision_of
 from sparkit_tui.model.header import Header, Pieces
-from sparkit_tui.settings import Settings
 from sparkit_tui.sources.decoding import Decoding, Entry
 
 if TYPE_CHECKING:
@@ -63,97 +61,45 @@ def entries(prompt: tuple[int, ...], text: str, max_new_tokens: int, label: str)
         yield Entry(Request(prompt, request_seed(0, index, 0), max_new_tokens), text, label)
 
 
-class AppendixASource:
-    """The extended model of Appendix A [DSpark appendix A] under `lookahead`."""
+def decoding_of(
+    tables: Tables, parts: Parts, prompt: str, max_new_tokens: int, pieces: Pieces, lane: str = ""
+) -> Decoding:
+    """One request at a time, blocks of two."""
+    texts = entries((0,), prompt, max_new_tokens, "toy")
+    return Decoding(parts, texts, gamma=2, batch=1, pieces=pieces, text_of=tables.vocab.__getitem__, lane=lane)
 
-    def __init__(self, verifier: str) -> None:
-        self.verifier = verifier
-        self._decoding: Decoding | None = None
 
-    def open(self) -> Sequence[Item]:
-        """Builds the parts and computes the exact law of the first token after the anchor."""
-        from sparkit.proofs.paper import paper_row
-        from sparkit.targets.table import appendix_a
+def appendix_a_lane(verifier: str) -> tuple[list[Decoding], list[Item]]:
+    """The extended model of Appendix A [DSpark appendix A] under `lookahead`, and the exact law of its first token."""
+    from sparkit.proofs.paper import paper_row
+    from sparkit.targets.table import appendix_a
 
-        tables = appendix_a()
-        parts = parts_of(tables, "lookahead", self.verifier)
-        names = {
-            "target": "table:appendix-a", "drafter": "table", "confidence": "table", "calibrator": "identity",
-            "scheduler": "lookahead", "verifier": self.verifier, "capacity": "appendix-a",
-        }  # fmt: skip
+    tables = appendix_a()
+    parts = parts_of(tables, "lookahead", verifier)
+    names = {
+        "target": "table:appendix-a", "drafter": "table", "confidence": "table", "calibrator": "identity",
+        "scheduler": "lookahead", "verifier": verifier, "capacity": "appendix-a",
+    }  # fmt: skip
+    pieces = Pieces(dict(enumerate(tables.vocab)))
+    header = header_of(parts, names, 2, pieces)
+    row = paper_row("lookahead", verifier)
+    law = LawKnown(header.label, tables.vocab, tables.target[()], tuple(map(float, row.law)), row.is_lossless)
+    return [decoding_of(tables, parts, "A", TOY_TOKENS, pieces)], [Opened(header), law]
+
+
+def collision_lanes(table: JointLaw) -> tuple[list[Decoding], list[Item]]:
+    """A table of word pairs, drafted by its marginals and by its conditionals."""
+    lanes: list[Decoding] = []
+    items: list[Item] = []
+    for name in ("parallel", "semi-autoregressive"):
+        tables = tables_of(table, is_parallel=name == "parallel")
+        parts = parts_of(tables, "fixed", "rejection")
+        names = {"target": "table", "drafter": name, "confidence": "table", "calibrator": "identity"}
+        names |= {"scheduler": "fixed", "verifier": "rejection"}
         pieces = Pieces(dict(enumerate(tables.vocab)))
-        self._decoding = Decoding(
-            parts,
-            entries((0,), "A", TOY_TOKENS, "toy"),
-            gamma=2,
-            batch=1,
-            pieces=pieces,
-            text_of=tables.vocab.__getitem__,
-        )
-        header = header_of(parts, names, 2, pieces)
-        row = paper_row("lookahead", self.verifier)
-        law = LawKnown(header.label, tables.vocab, tables.target[()], tuple(map(float, row.law)), row.is_lossless)
-        return [Opened(header), law]
-
-    def step(self) -> Sequence[Item]:
-        """One engine step."""
-        return self._decoding.step() if self._decoding is not None else ()
-
-    def restart(self) -> Sequence[Item]:
-        """The same from the first seed."""
-        return self.open()
-
-    def reconfigure(self, settings: Settings) -> Sequence[Item]:
-        """Appendix A stays as it is."""
-        return ()
-
-    def save(self, path: Path) -> None:
-        """The toy keeps no trace."""
-        raise ValueError("the toy models are not saved; open the round screen with 1 and press w there")
-
-
-class CollisionSource:
-    """A table of word pairs, drafted by its marginals and by its conditionals in turn."""
-
-    def __init__(self, table: JointLaw) -> None:
-        self.table = dict(table)
-        self._lanes: list[Decoding] = []
-        self._turn = 0
-
-    def open(self) -> Sequence[Item]:
-        """One engine a drafter."""
-        self._lanes, items = [], []
-        for name in ("parallel", "semi-autoregressive"):
-            tables = tables_of(self.table, is_parallel=name == "parallel")
-            parts = parts_of(tables, "fixed", "rejection")
-            names = {"target": "table", "drafter": name, "confidence": "table", "calibrator": "identity"}
-            names |= {"scheduler": "fixed", "verifier": "rejection"}
-            pieces = Pieces(dict(enumerate(tables.vocab)))
-            thanks = entries((0,), "thanks", 4, "pair")
-            self._lanes.append(
-                Decoding(parts, thanks, gamma=2, batch=1, pieces=pieces, text_of=tables.vocab.__getitem__, lane=name)
-            )
-            items.append(Opened(header_of(parts, names, 2, pieces), name))
-        return items
-
-    def step(self) -> Sequence[Item]:
-        """One engine step of the drafter whose turn it is."""
-        if not self._lanes:
-            return ()
-        self._turn += 1
-        return self._lanes[self._turn % len(self._lanes)].step()
-
-    def restart(self) -> Sequence[Item]:
-        """From the first seed."""
-        return self.open()
-
-    def reconfigure(self, settings: Settings) -> Sequence[Item]:
-        """The table is all there is."""
-        return ()
-
-    def save(self, path: Path) -> None:
-        """The toy keeps no trace."""
-        raise ValueError("the toy models are not saved; open the round screen with 1 and press w there")
+        lanes.append(decoding_of(tables, parts, "thanks", 4, pieces, name))
+        items.append(Opened(header_of(parts, names, 2, pieces), name))
+    return lanes, items
 
 
 def tables_of(table: JointLaw, *, is_parallel: bool) -> Tables:

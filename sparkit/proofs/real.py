@@ -1,0 +1,186 @@
+"""The exact law of the classes that ship: real drafter, head and confidence over a tiny seeded target, or given tables.
+
+The capacity curve is a cliff built from the very confidences of the seeded head: the pattern that a search on tables
+finds. With `--target table:...` the world is the one that its file describes, curve included.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from sparkit.capacity import Capacity, from_rates
+from sparkit.confidences.table import TableConfidence
+from sparkit.engine import Parts, Request
+from sparkit.proofs import neural
+from sparkit.proofs.choice import Chosen, create
+from sparkit.proofs.examples import MOST, Limits
+from sparkit.proofs.exploration import explore
+from sparkit.proofs.paths import Number
+from sparkit.proofs.problem import Law, Outcome, Problem, num_branches, product, total_variation
+from sparkit.proofs.search import EXACT
+from sparkit.proofs.search import Finding as Searched
+from sparkit.protocols import CONFIDENCES, Anchors, Confidence, Drafter
+from sparkit.recipe import Recipe
+from sparkit.registry import parse_spec
+from sparkit.rounds import Draft
+from sparkit.sampling import SamplingParams
+from sparkit.targets.table import APPENDIX_A, TableTarget, load_table
+
+OVER_TABLES = ("table", "ngram", "small_lm")
+"""Drafters that need nothing of a target but its vocabulary."""
+Make = Callable[..., Parts]
+
+
+@dataclass(frozen=True, slots=True)
+class Lossy:
+    """One seed whose law was not its target's."""
+
+    seed: int
+    problem: Problem
+    law: Law
+    expected: dict[Outcome, Number]
+
+    @property
+    def total_variation(self) -> float:
+        """Between the two."""
+        return total_variation(self.law.probability, self.expected)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What the real classes' laws were."""
+
+    num_examples: int
+    num_paths: int
+    max_total_variation: float
+    faults: tuple[str, ...]
+    classes_run: tuple[str, ...]
+    worst: Lossy | None = None  # None: every law was its target's
+
+
+def given_tables(spec: str) -> TableTarget | None:
+    """The tables that a target names (`table:appendix-a`, `table:PATH`, `PATH.json`); None: any world will do."""
+    if spec.endswith(".json") and not spec.startswith("table:"):
+        return load_table(spec)
+    name, params = parse_spec(spec)
+    return load_table(str(params["source"])) if name == "table" and "source" in params else None
+
+
+def cliff(part: Drafter, anchors: Anchors, chosen: Confidence, gamma: int) -> Capacity:
+    """A curve on which one draft never pays and two pay after the more promising first token."""
+    logits = [chosen.logits(neural.sample_draft(part, anchors, seed), chosen.start()) for seed in range(12)]
+    confidences = torch.sigmoid(torch.cat(logits))
+    tau, survival, rates = 1.0, 1.0, [1.0]
+    for k in range(gamma):
+        survival *= float(confidences[:, k].max())
+        tau += survival
+        rates.append((0.9 if k == 0 else 1.05) / tau)
+    return from_rates([max(rate, 1e-3) for rate in rates])
+
+
+def parts_of(recipe: Recipe, parts: Chosen, seed: int, gamma: int, *, is_flat: bool = False) -> Parts:
+    """The composition of real classes."""
+    tables = _tables(recipe)
+    if tables is not None:
+        return _table_parts(tables, recipe, parts, seed, gamma, is_flat)
+    base = neural.target(seed)
+    part = neural.drafter_over(base, recipe.drafter, seed, gamma, recipe.head)
+    base = neural.with_taps(base, part)
+    bench = neural.prepared(recipe.drafter, seed, gamma, recipe.head)
+    probe, anchors = bench.drafter, bench.anchors
+    trained = _confidence_for(parts, neural.sample_draft(probe, anchors, 0), seed)
+    capacity = from_rates((1.0,)) if is_flat else cliff(probe, anchors, trained, gamma)
+    return Parts(base, part, trained, parts.calibrator, parts.scheduler, parts.verifier, capacity)
+
+
+def _tables(recipe: Recipe) -> TableTarget | None:
+    """A table drafter comes with tables: those of the target, else the paper's."""
+    given = given_tables(recipe.target)
+    name, params = parse_spec(recipe.drafter)
+    if given is not None and name not in OVER_TABLES:
+        raise ValueError(f"--drafter {name} over tables: expected one of {', '.join(OVER_TABLES)}; or leave it out")
+    return load_table(str(params.get("source", APPENDIX_A))) if given is None and name == "table" else given
+
+
+def _table_parts(base: TableTarget, recipe: Recipe, parts: Chosen, seed: int, gamma: int, is_flat: bool) -> Parts:
+    """The shipped table classes, with the confidences and the curve that came with the tables."""
+    part = neural.drafter_over(base, recipe.drafter, seed, gamma)
+    trained = TableConfidence(base.tables) if parts.confidence is None else parts.confidence
+    capacity = from_rates((1.0,)) if is_flat else base.tables.capacity
+    return Parts(base, part, trained, parts.calibrator, parts.scheduler, parts.verifier, capacity)
+
+
+def _confidence_for(parts: Chosen, draft: Draft, seed: int) -> Confidence:
+    """The one named, else a random head, else (a drafter without hidden states) max_prob."""
+    if parts.confidence is not None:
+        return parts.confidence
+    if draft.hidden is None:
+        return create(CONFIDENCES, "max_prob")  # type: ignore[no-any-return]
+    rank = 0 if draft.previous_embedding is None else draft.previous_embedding.shape[-1]
+    return neural.confidence_head(draft.hidden.shape[-1], rank, seed)
+
+
+def problem_of(parts: Parts, limits: Limits, gamma: int) -> Problem:
+    """One request over two tokens; over given tables as many as asked, and no more tokens than can be enumerated."""
+    is_given = isinstance(parts.target, TableTarget)
+    V, num = parts.target.vocab_size, (limits.requests or 1) if is_given else 1
+    horizon = limits.horizon if limits.horizon is not None and is_given else min(limits.horizon or 2, 2)
+    if limits.horizon is None and num_branches(V, gamma, num, horizon) > MOST:
+        horizon = 1
+    params = limits.params or SamplingParams()
+    prompts = [(r % V,) if is_given else (0, 1) for r in range(num)]
+    requests = tuple(
+        Request(prompt, seed=r, max_new_tokens=horizon + 1 + gamma, params=params) for r, prompt in enumerate(prompts)
+    )
+    return Problem(parts, requests, gamma, horizon, limits.token_budget)
+
+
+def measured(problem: Problem, seed: int = 0) -> Lossy:
+    """The law beside plain decoding by the same target, request by request."""
+    plain = replace(problem.parts, drafter=None)
+    alone = [replace(problem, parts=plain, requests=(one,), token_budget=None) for one in problem.requests]
+    return Lossy(seed, problem, explore(problem), product([explore(one).marginal(0) for one in alone]))
+
+
+def examine(
+    recipe: Recipe,
+    parts: Chosen,
+    limits: Limits,
+    found: Searched,
+    make: Make = parts_of,
+    num_seeds: int | None = None,
+) -> Finding:
+    """The exact law of the real drafter, head and confidence over a few seeds.
+
+    Args:
+        recipe: names of target, drafter and head.
+        parts: the rest.
+        limits: what the person fixed.
+        found: what the search on tables saw: a lossy one is looked for over more seeds.
+        make: builds the composition; for tests that plant a fault.
+        num_seeds: of the weights; None: 2, or 6 where the search found something (tables have one).
+    """
+    tables = _tables(recipe)
+    gamma = min(limits.gamma or 2, 2) if tables is None else limits.gamma or len(tables.tables.draft)
+    seeds = num_seeds or (2 if found.worst is None else 6)
+    paths, worst, faults, laws = 0, 0.0, list[str](), list[Lossy]()
+    with torch.inference_mode():
+        for seed in range(seeds if tables is None else 1):
+            made = make(recipe, parts, seed, gamma, is_flat=limits.is_flat)
+            laws.append(measured(problem_of(made, limits, gamma), seed))
+            paths, worst = paths + laws[-1].law.num_paths, max(worst, laws[-1].total_variation)
+            faults += laws[-1].law.faults
+            if laws[-1].total_variation > EXACT or laws[-1].law.faults:
+                break
+    lossy = laws[-1] if worst > EXACT or faults else None
+    return Finding(len(laws), paths, worst, tuple(dict.fromkeys(faults)), classes_of(laws[-1].problem.parts), lossy)
+
+
+def classes_of(parts: Parts) -> tuple[str, ...]:
+    """The classes that ran."""
+    members: list[Any] = [parts.target, parts.drafter, parts.confidence]
+    net = getattr(parts.drafter, "net", None)
+    members += [getattr(net, "head", None), getattr(net, "link", None)]
+    return tuple(type(member).__name__ for member in members if member is not None)
