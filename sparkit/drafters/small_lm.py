@@ -148,7 +148,7 @@ class SmallLmDrafter:
 
 
 def _at(tokens: Int[Tensor, " R"], rows: list[int]) -> Int[Tensor, " n"]:
-    return tokens if len(rows) == len(tokens) else tokens[torch.tensor(rows, device=tokens.device)]
+    return tokens if len(rows) == len(tokens) else tokens[torch.tensor(rows, dtype=torch.int64, device=tokens.device)]
 
 
 @DRAFTERS.register("small_lm", summary="any smaller target with the same tokens, and its own cache")
