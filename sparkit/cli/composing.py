@@ -148,7 +148,7 @@ def name(row: dict[str, Any]) -> str:
 def tables(rows: Sequence[dict[str, Any]]) -> list[Table]:
     """One table a run, a line a domain; plain decoding stands beside every line."""
     firsts = [i for i, row in enumerate(rows) if i == 0 or rows[i - 1]["domain"] == comparison.MACRO]
-    return [table(rows[i:j]) for i, j in zip(firsts, [*firsts[1:], len(rows)], strict=True)]
+    return [table(rows[i:j]) for i, j in zip(firsts, [*firsts[1:], len(rows)], strict=False)]
 
 
 def table(rows: Sequence[dict[str, Any]]) -> Table:

@@ -83,42 +83,55 @@ class SmallLmDrafter:
         self.state.cache.truncate(slot, len(fed))
 
     def propose(self, anchors: Anchors, decisions: Decisions) -> Draft:
-        """See `Drafter`; a request whose context outgrows the model's proposes as many tokens as fit."""
+        """See `Drafter`; a request whose context outgrows the model's proposes as many tokens as fit.
+
+        Drafts go from step to step as tensors and are read back once a block: `fed` is kept on the host.
+        """
         gamma, slots = anchors.spans[0].count, [span.slot for span in anchors.spans]
-        room = [self.model.max_positions - span.start for span in anchors.spans]
+        room = [max(0, self.model.max_positions - span.start) for span in anchors.spans]
         drawn: list[Tensor] = []
         laws: list[Tensor] = []
         logits = anchors.tokens.new_zeros(len(slots), self._vocab_size).to(self.model.dtype)
-        fresh = [self._due(slot, token) for slot, token in zip(slots, anchors.tokens.tolist(), strict=True)]
+        spans, fresh = self._due(slots, anchors.tokens, room)
         for k in range(gamma):
             rows = [r for r, left in enumerate(room) if k < left]
-            logits = self._forward(logits, rows, slots, fresh)
+            if k:
+                spans = [Span(slot, start + count, 1) for slot, start, count in spans if start + count < self._reach]
+                fresh = _at(drawn[-1], rows)
+            logits = self._forward(logits, rows, spans, fresh)
             laws.append(anchors.law(logits, drawn))
             drawn.append(decisions.draw(laws[-1], Purpose.DRAFT, k + 1))
-            fresh = [[token] for token in drawn[-1].tolist()]
-        lengths = torch.tensor([max(min(gamma, left), 0) for left in room], device=anchors.tokens.device)
-        return Draft(torch.stack(drawn, dim=1), torch.stack(laws, dim=1), lengths=lengths)
+        tokens = torch.stack(drawn, dim=1)
+        lengths = [min(gamma, left) for left in room]
+        for slot, ids, num in zip(slots, tokens.tolist(), lengths, strict=True):
+            self.state.fed[slot].extend(ids[: max(0, num - 1)])
+        return Draft(tokens, torch.stack(laws, dim=1), lengths=torch.tensor(lengths, device=tokens.device))
 
-    def _due(self, slot: int, anchor: int) -> list[int]:
-        """What is owed, and the anchor."""
-        due = [*self.state.owed[slot], anchor]
-        self.state.owed[slot].clear()
-        return due
+    @property
+    def _reach(self) -> int:
+        return self.model.max_positions
+
+    def _due(self, slots: list[int], anchors: Int[Tensor, " R"], room: list[int]) -> tuple[list[Span], Tensor]:
+        """What is owed, and the anchor, of every request with room; they count as fed."""
+        spans, due = [], list[int]()
+        for slot, anchor, left in zip(slots, anchors.tolist(), room, strict=True):
+            new, fed = [*self.state.owed[slot], anchor], self.state.fed[slot]
+            self.state.owed[slot].clear()
+            if left:
+                spans.append(Span(slot, len(fed), len(new)))
+                fed.extend(new)
+                due += new
+        return spans, torch.tensor(due, dtype=torch.int64, device=anchors.device)
 
     def _forward(
-        self, before: Float[Tensor, "R V"], rows: list[int], slots: list[int], fresh: list[list[int]]
+        self, before: Float[Tensor, "R V"], rows: list[int], spans: list[Span], tokens: Int[Tensor, " B"]
     ) -> Float[Tensor, "R V"]:
         """Logits after each row's fresh tokens; rows without room keep the logits they had."""
         if not rows:
             return before
-        state, device = self.state, before.device
-        spans = [Span(slots[r], len(state.fed[slots[r]]), len(fresh[r])) for r in rows]
-        tokens = torch.tensor([t for r in rows for t in fresh[r]], dtype=torch.int64, device=device)
-        last = torch.tensor([span.count for span in spans], device=device).cumsum(0) - 1
-        out = fitted(self.model.forward(tokens, spans, state.cache, last).logits, self._vocab_size)
-        for r in rows:
-            state.fed[slots[r]].extend(fresh[r])
-        return out if len(rows) == len(slots) else before.index_copy(0, torch.tensor(rows, device=device), out)
+        last = torch.tensor([span.count for span in spans], device=before.device).cumsum(0) - 1
+        out = fitted(self.model.forward(tokens, spans, self.state.cache, last).logits, self._vocab_size)
+        return out if len(rows) == len(before) else before.index_copy(0, torch.tensor(rows, device=before.device), out)
 
     def forget(self, slot: int) -> None:
         """See `Drafter`."""
@@ -132,6 +145,10 @@ class SmallLmDrafter:
     def load(self, state: LmState) -> None:
         """See `Drafter`."""
         self.state = state.copy()
+
+
+def _at(tokens: Int[Tensor, " R"], rows: list[int]) -> Int[Tensor, " n"]:
+    return tokens if len(rows) == len(tokens) else tokens[torch.tensor(rows, dtype=torch.int64, device=tokens.device)]
 
 
 @DRAFTERS.register("small_lm", summary="any smaller target with the same tokens, and its own cache")

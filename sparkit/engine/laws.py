@@ -26,7 +26,8 @@ def row_laws(logits: Float[Tensor, "B V"], sequences: Row[Sequence], drafted: Ro
     """p_target for 1 + len(drafted[r]) rows of each sequence r.
 
     Raises:
-        ValueError: naming request and row, when the target's logits are nan (checked on the CPU).
+        ValueError: naming request and row, when the target's logits are nan (checked on the CPU; on other
+            devices at the step's read-back, `sparkit.engine.outcome`).
     """
     if not sequences:
         return logits
@@ -39,7 +40,7 @@ def row_laws(logits: Float[Tensor, "B V"], sequences: Row[Sequence], drafted: Ro
         per_row = [p for p, count in zip(params, counts, strict=True) for _ in range(count)]
     law = probs(logits, per_row, _row_history(sequences, drafted, logits))
     if law.device.type == "cpu" and bool(law[:, 0].isnan().any()):  # one nan logit makes its whole row nan
-        _blame(law, sequences, counts)
+        blame(law, sequences, counts)
     return law
 
 
@@ -54,7 +55,8 @@ def _row_history(sequences: Row[Sequence], drafted: Row[Row[int]], logits: Tenso
     return History(torch.cat([r.seen for r in rows]), torch.cat([r.counts for r in rows]))
 
 
-def _blame(law: Tensor, sequences: Row[Sequence], counts: Row[int]) -> None:
+def blame(law: Tensor, sequences: Row[Sequence], counts: Row[int]) -> None:
+    """The error for a law that holds nan: whose it is, and which of its rows."""
     bad = int(law[:, 0].isnan().nonzero()[0, 0])
     for sequence, count in zip(sequences, counts, strict=True):
         if bad < count:

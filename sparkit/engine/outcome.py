@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from sparkit.engine import stops
+from sparkit.acceptance import rows_of
+from sparkit.engine import laws, stops
 from sparkit.engine.evidence import Evidence, evidence, top_columns, top_tokens
 from sparkit.engine.parts import Memories
 from sparkit.engine.requests import Sequence
@@ -58,7 +59,7 @@ COLUMNS = ("p_draft", "p_target", "logits", "confidence", "survival", "accept_ra
 def commit(engine: "Engine", step: "Step") -> list[Committed]:
     """Commits every row of a step; sequences that end give their slot back."""
     readings: Row[Reading | None] = _read(engine, step) if step.draft is not None else [None] * len(step.decoding)
-    plain = step.plain.tolist() if step.plain is not None else []
+    plain = _read_plain(step)
     done, row = [], 0
     for sequence, span, reading in zip(step.decoding, step.spans, readings, strict=False):
         kept = 0 if reading is None else reading.accepted
@@ -69,6 +70,18 @@ def commit(engine: "Engine", step: "Step") -> list[Committed]:
         done += _commit_chunk(engine, step, sequence, span, row, plain)
         row += span.count
     return done
+
+
+def _read_plain(step: "Step") -> list[int]:
+    """Tokens of undrafted and prefill rows; a row without a law is marked on the device: no other wait for it."""
+    if step.plain is None or step.p_plain is None:
+        return []
+    ids: list[int] = torch.where(step.p_plain[:, 0].isnan(), -1, step.plain).tolist()
+    if -1 in ids:
+        ended = [s for s, span in step.chunks if span.start + span.count == len(s.request.prompt)]
+        sequences = ended if step.draft is not None else [*step.decoding, *ended]
+        laws.blame(step.p_plain, sequences, [1] * len(ids))
+    return ids
 
 
 def _candidates(reading: Reading) -> list[Token]:
@@ -127,12 +140,16 @@ def _read(engine: "Engine", step: "Step") -> list[Reading]:
     step.evidence = seen
     gamma = step.draft.tokens.shape[1]
     verdict, limits = step.verdict, step.limits
-    single = (verdict.accepted, verdict.next_token, verdict.is_bonus, limits.floor, limits.ceiling)
+    lawless = step.p_target[:, 0].isnan()  # one nan logit makes its whole row nan
+    next_token = torch.where(lawless[rows_of(step.plan, gamma + 1)].any(1), -1, verdict.next_token)
+    single = (verdict.accepted, next_token, verdict.is_bonus, limits.floor, limits.ceiling)
     blocks = _blocks(step, seen)
     num = min(engine.top_tokens, step.p_target.shape[1])
     if num:
         blocks.append(top_columns(step.draft, step.plan, step.p_target, num))
     packed = torch.cat([*(x[:, None].double() for x in single), *(x.double() for x in blocks)], dim=1).tolist()
+    if any(values[1] < 0 for values in packed):
+        laws.blame(step.p_target, step.decoding, [1 + num for num in step.verify_len])
     return [
         _reading(values, gamma, num, verify_len) for values, verify_len in zip(packed, step.verify_len, strict=True)
     ]

@@ -49,3 +49,44 @@ def test_b40_nothing_imports_the_compiler(plain_python):
     code = "import sys, sparkit.training.drafter; print('torch._inductor' in sys.modules)"
     done = plain_python(code)
     assert done.stdout.strip() == "False", done.stderr
+
+
+COMPILES = """
+import torch
+from torch._dynamo.testing import CompileCounter
+from sparkit.targets.transformer import DecoderLayer, TransformerConfig
+
+layer = DecoderLayer(TransformerConfig(32, 16, 24, 1, 4, 2, qk_norm=True))
+for p in layer.parameters():
+    p.data.fill_(0.1)
+counter = CompileCounter()
+
+def forward(x, cos, sin):
+    return layer(x, (cos, sin), 0, lambda _, q, k, v: q)
+
+def run(call, rows):
+    return call(torch.ones(rows, 16), torch.ones(rows, 1, 4), torch.ones(rows, 1, 4))
+
+fast = torch.compile(forward, backend=counter, dynamic=True)
+run(forward, 2)  # norms keep their eps as a tensor from the first call on
+for rows in (5, 3):
+    run(fast, rows)
+warm = counter.frame_count
+for window in range(1, 9):  # verification windows of one request, then of three
+    run(fast, window)
+    run(fast, 3 * window)
+for anchors in range(1, 11):  # training blocks of gamma 7
+    out = run(fast, 7 * anchors)
+torch.testing.assert_close(out, run(forward, 70))
+print(counter.frame_count - warm)
+"""
+
+
+def test_b40_dense_layers_compile_a_few_times(plain_python):
+    """Windows 1 to 8 and ten anchor counts: at most 3 compilations after warm-up. Catches a size read as a constant.
+
+    Attention is handed in (`Mix`), so it is not part of what is compiled; sparkit itself compiles nothing.
+    """
+    done = plain_python(COMPILES)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) <= 3

@@ -99,7 +99,7 @@ def test_nothing_heavy_before_the_first_screen(plain_python: Callable[..., subpr
 
 
 def test_a_start_imports_no_compiler(plain_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    """Kills: embeddings drawn on the meta device, which imports torch's compiler and sympy: 2 s of the first token's 5."""
+    """Kills: embeddings drawn on the meta device, which imports torch's compiler: 2 s of the first token's 5."""
     code = (
         "import sys\n"
         "from sparkit_tui.sources.live import LiveSource\n"

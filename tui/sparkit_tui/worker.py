@@ -77,6 +77,8 @@ class Driver:
 
     def hold(self, is_held: bool) -> None:
         """Waits while another driver has the engine; what the user paused stays paused."""
+        if self.is_held == is_held:
+            return  # asked at every frame: a lock taken for nothing would slow both threads
         with self._wake:
             self.is_held = is_held
             self._wake.notify_all()
