@@ -128,9 +128,7 @@ def _fit(plan: "Preset", folder: Path, target: str, json: str | None) -> None:
     prompts = fitting_prompts(plan.fitting_prompts)
     with progress("fitting temperatures", len(DRAFTERS), json) as show:
         for done, name in enumerate(DRAFTERS, start=1):
-            fit_temperatures(
-                name, folder / "drafters" / name, prompts, target="bundled" if target is None else str(target)
-            )
+            fit_temperatures(name, folder / "drafters" / name, prompts, target=target)
             show(done)
 
 

@@ -39,8 +39,7 @@ def test_a_scheduler_that_forgets_the_budget_is_told_so(half: Path) -> None:
     half.write_text(
         "from sparkit.rounds import Plan\n"
         "def careless(wanted, limits):\n"
-        "    return Plan(wanted.long().cumprod(-1).sum(-1).clamp(limits.floor, limits.ceiling))\n"
-        + text,
+        "    return Plan(wanted.long().cumprod(-1).sum(-1).clamp(limits.floor, limits.ceiling))\n" + text,
         encoding="utf-8",
     )
     done = runner.invoke(app, ["--plugin", str(half), "check", "scheduler", "half"])
