@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 from sparkit_tui.messages import MAIN, Compared, LawKnown, Over, Stepped
-from sparkit_tui.screens.page import Page
+from sparkit_tui.screens.chrome import Status, keys, tabs, top_line
+from sparkit_tui.screens.page import ALWAYS, COMMON, Page
 from sparkit_tui.screens.pages import PAGES
 
-from tests.tui.fakes import opening, played
+from tests.tui.fakes import header_of, opening, played
 from tests.tui.stage import SIZES, feed, stage
 from tests.tui.synthetic import Synthetic
 
@@ -75,6 +76,18 @@ def test_screens_explain_themselves(page: type[Page]) -> None:
     assert len(page.idea) <= 78
     assert page.kind
     assert all(sentence[-1] in ".?" and len(sentence) <= 118 for _, sentence in page.explained)
+
+
+@pytest.mark.parametrize("width", range(80, 131))
+def test_no_line_around_a_screen_is_cut_in_a_word(width: int) -> None:
+    """Kills: tabs that count their blanks wrong (100 columns showed "Collis…"); a header cut in a part's name."""
+    pages = tuple((page.mode, page.title_text, page.short_title) for page in PAGES)
+    header = header_of(Synthetic())
+    lines = [tabs(pages, "round", width), *(keys((*p.hints, *COMMON), ALWAYS, width) for p in PAGES)]
+    lines += [top_line(header, Status(True, True, False, 4.0, "collision"), width)]
+    for one in lines:
+        assert one.cell_length == width
+        assert "…" not in one.plain
 
 
 async def test_wide_blocks_scroll() -> None:

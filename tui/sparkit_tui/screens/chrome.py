@@ -83,7 +83,7 @@ def _wordings(header: Header) -> list[Content]:
 
 def tabs(names: tuple[tuple[str, str, str], ...], current: str, width: int) -> Content:
     """The pages with their digits; a narrow terminal shows the short names."""
-    full = sum(len(title) + 4 for _, title, _ in names) <= width
+    full = 1 + sum(len(title) + 5 for _, title, _ in names) <= width
     parts: list[Content | str] = [" "]
     for number, (mode, title, short) in enumerate(names, start=1):
         shown = title if full else short
