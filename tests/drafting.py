@@ -50,9 +50,12 @@ def made(
 
 
 def table_target() -> TableTarget:
-    """Random laws after each of four tokens."""
+    """Random laws after each of four tokens; draft laws are four fifths the target's."""
     noise = torch.randn(GAMMA + 1, 4, VOCAB_SIZE, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-    laws = [[tuple(law.tolist()) for law in table] for table in noise.softmax(-1)]
+    target, *drafts = noise.softmax(-1)
+    laws = [
+        [tuple(law.tolist()) for law in table] for table in (target, *((4 * target + draft) / 5 for draft in drafts))
+    ]
     tables = [{(): table[0]} | {(t,): table[t] for t in (1, 2, 3)} for table in laws]
     vocab = tuple(map(str, range(VOCAB_SIZE)))
     return TableTarget(Tables(vocab, tables[0], tuple(tables[1:]), ({(): 0.8},) * GAMMA, {1: 1.0}))

@@ -41,7 +41,7 @@ from tests.drafting import (
 from tests.parts import parts_of, random_tokens, shake, tiny_target
 
 NEW, BATCHES = 6, (1, 3, 32)
-RATES = (1.0, 0.98, 0.96, 0.95, 0.5)  # a cliff after four tokens: at batch 1 load-aware schedulers really cut
+RATES = tuple(1 / (60 + b) for b in range(1, 141))  # at batch 32 a third draft does not pay, at 3 and 1 it does
 NEAR = 1e-3
 LOSSLESS = [part.name for part in VERIFIERS.parts() if part.lossless]
 LOSSY_VERIFIERS = {"lenient"}
@@ -61,9 +61,14 @@ def request(number: int, params: SamplingParams) -> Request:
     return Request(prompt, seed=number, max_new_tokens=NEW - number % 3, params=params)
 
 
+def numbers(batch: int) -> range:
+    """The requests of a batch, short ones first where they are few."""
+    return range(2, 2 + batch) if batch < 32 else range(batch)
+
+
 def requests(batch: int, params: SamplingParams) -> tuple[Request, ...]:
-    """As many as a batch holds; at 3 one more waits for a slot."""
-    return tuple(request(number, params) for number in range(batch + (batch == 3)))
+    """As many as a batch holds."""
+    return tuple(request(number, params) for number in numbers(batch))
 
 
 @dataclass
@@ -102,7 +107,7 @@ def test_greedy_text_is_the_targets_own(name: str, head: str | None) -> None:
             parts = parts_of(target, drafter, scheduler=scheduler, verifier=verifier, rates=RATES)
             for batch in BATCHES:
                 found, rounds = decode_all(parts, requests(batch, GREEDY), batch)
-                expected = [plain_text(kind, GREEDY, number) for number in range(len(found))]
+                expected = [plain_text(kind, GREEDY, number) for number in numbers(batch)]
                 assert found == expected, (scheduler, verifier, batch)
                 seen.add(rounds)
     assert seen.accepted > 50
@@ -114,21 +119,22 @@ def test_float32_differs_at_near_ties_only() -> None:
 
     Kills: a difference excused without looking at the logits (the control: a wrong text is no near tie).
     """
-    ties, tokens, found = 0, 0, list[tuple[int, ...]]()
+    ties, tokens, seen, found = 0, 0, Seen(), list[tuple[int, ...]]()
     for name, head in DRAFTING:
         if name == "table":  # its laws are float64 whatever is asked
             continue
         target, drafter = made(name, head, torch.float32)
         for verifier in LOSSLESS:
             for batch in (3, 32):
-                parts = parts_of(target, drafter, scheduler="greedy", verifier=verifier, rates=RATES)
+                parts = parts_of(target, drafter, scheduler="fixed", verifier=verifier)
                 found, rounds = decode_all(parts, requests(batch, GREEDY), batch)
-                assert any(one.accepted for one in rounds)
-                for number, text in enumerate(found):
+                seen.add(rounds)
+                for number, text in zip(numbers(batch), found, strict=True):
                     ties += near_ties(target, number, text)
                     tokens += len(text)
     print(f"{ties} near ties in {tokens} tokens")
     assert ties <= 0.002 * tokens
+    assert seen.accepted > 50
     text = found[0]
     with pytest.raises(AssertionError, match="no near tie"):
         near_ties(target, 0, (*text[:4], (text[4] + 1) % VOCAB_SIZE, *text[5:]))
@@ -203,7 +209,7 @@ def assert_one_text_a_seed(parts: Parts, seen: Seen) -> None:
     for batch in (1, 3):
         found, rounds = decode_all(parts, requests(batch, WARM), batch)
         seen.add(rounds)
-        assert found == whole[: len(found)], batch
+        assert found == [whole[number] for number in numbers(batch)], batch
 
 
 @each_drafter
@@ -214,7 +220,7 @@ def test_coupled_text_is_the_seeds_plain_text(name: str, head: str | None) -> No
     for scheduler in SCHEDULERS.names():
         parts = parts_of(target, drafter, scheduler=scheduler, verifier="coupled", rates=RATES)
         found, _ = decode_all(parts, requests(3, WARM), 3)
-        assert found == plain[: len(found)], scheduler
+        assert found == [plain[number] for number in numbers(3)], scheduler
 
 
 # ------------------------------------------------------------------------------------------- addresses
