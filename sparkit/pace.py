@@ -2,8 +2,13 @@
 
 Draft while (sum of tokens) / (sum of seconds) over drafted steps at this R exceeds R * undrafted_rate(R): the paper's
 own stated limitation is that it always drafts [DSpark, section 7; design section 4]. Decided from lagged steps only,
-so the answer is known before anything is drawn. While nothing is drafted every 64th step is a probe, or a change
-would never be noticed. Steps that carry prefill are left out: their seconds belong to somebody's prompt.
+so the answer is known before anything is drawn. Both sides are priced on the capacity curve (its draft seconds count
+catching up too): the wall seconds of drafted steps against a plain step profiled in a quieter moment would stop
+drafting for no reason but the neighbours' load.
+
+A tau is a noisy number, so 64 request-rounds are remembered. While nothing is drafted they fade four times as fast and
+every 64th step is a probe: it meets little but itself, and a text that turned easy is drafted again at once. Steps
+that carry prefill are left out: their seconds belong to somebody's prompt.
 
 >>> from sparkit.capacity import flat
 >>> Pace().drafts(8, flat(), probe_every=64)
@@ -16,28 +21,33 @@ from typing import NamedTuple
 from sparkit.capacity import Capacity
 from sparkit.rounds import Rounds
 
-FORGETTING = 0.9  # weight of a drafted step against the next one at the same R
-FORGOTTEN = 1e-6  # a size of this weight is dropped: about 130 steps ago
-MIN_STEPS = 8  # before that many, drafting has not had its chance (the first one absorbs whole prompts)
+FORGETTING = 1 - 1 / 64  # weight of a drafted request-round against the next one at the same R
+FADING = FORGETTING**4  # of an undrafted step
+FORGOTTEN = 1e-3  # a size of this weight is dropped
+MIN_ROUNDS = 32  # request-rounds; before that many, drafting has not had its chance
 
 
 class Sums(NamedTuple):
     """Drafted steps at one number of requests, forgotten exponentially."""
 
-    num_steps: int
+    num_rounds: int  # request-rounds seen, nothing forgotten
     tokens: float
-    seconds: float
     sizes: tuple[tuple[int, float], ...]  # batch_tokens -> weight of the steps of that size
 
-    def plus(self, tokens: int, seconds: float, batch_tokens: int) -> "Sums":
+    def plus(self, num_requests: int, tokens: int, batch_tokens: int) -> "Sums":
         """One more step."""
-        sizes = {size: FORGETTING * weight for size, weight in self.sizes if weight > FORGOTTEN}
+        kept = self.faded(FORGETTING**num_requests)
+        sizes = dict(kept.sizes)
         sizes[batch_tokens] = sizes.get(batch_tokens, 0.0) + 1.0
-        totals = (FORGETTING * self.tokens + tokens, FORGETTING * self.seconds + seconds)
-        return Sums(self.num_steps + 1, *totals, tuple(sorted(sizes.items())))
+        return Sums(self.num_rounds + num_requests, kept.tokens + tokens, tuple(sorted(sizes.items())))
+
+    def faded(self, factor: float) -> "Sums":
+        """The same with less weight."""
+        sizes = tuple((size, factor * weight) for size, weight in self.sizes if weight > FORGOTTEN)
+        return Sums(self.num_rounds, factor * self.tokens, sizes)
 
     def priced(self, num_requests: int, capacity: Capacity) -> float:
-        """Seconds of the same steps on a curve, size by size: a curve with a cliff says nothing at the mean size."""
+        """Seconds of the steps on a curve, size by size: a curve with a cliff says nothing at the mean size."""
         return sum(weight / capacity.rounds_per_second(num_requests, size) for size, weight in self.sizes)
 
 
@@ -53,12 +63,10 @@ class Pace:
         if self.num_undrafted + 1 >= probe_every:
             return True
         sums = dict(self.by_requests).get(num_requests)
-        if sums is None or sums.num_steps < MIN_STEPS:
+        if sums is None or sums.num_rounds < MIN_ROUNDS:
             return True
-        # an analytic curve's seconds are not this clock's: the same steps are priced on the curve itself
-        seconds = sums.seconds if capacity.is_measured else sums.priced(num_requests, capacity)
         plain = num_requests * capacity.undrafted_rate(num_requests, num_requests)
-        return sums.tokens > plain * seconds
+        return sums.tokens > plain * sums.priced(num_requests, capacity)
 
     def after(self, rounds: Rounds) -> "Pace":
         """The memory after a drafted step."""
@@ -68,13 +76,13 @@ class Pace:
         accepted = int(rounds.verdict.accepted.sum())
         batch_tokens = base + int(rounds.plan.verify_len.sum())
         table = dict(self.by_requests)
-        sums = table.get(num, Sums(0, 0.0, 0.0, ()))
-        table[num] = sums.plus(accepted + num, rounds.seconds, batch_tokens)
+        table[num] = table.get(num, Sums(0, 0.0, ())).plus(num, accepted + num, batch_tokens)
         return Pace(tuple(sorted(table.items())), 0)
 
     def after_undrafted(self) -> "Pace":
         """The memory after a step that was not drafted."""
-        return replace(self, num_undrafted=self.num_undrafted + 1)
+        faded = tuple((num, sums.faded(FADING)) for num, sums in self.by_requests)
+        return Pace(faded, self.num_undrafted + 1)
 
 
 def check_probe_every(value: int) -> int:

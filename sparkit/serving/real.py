@@ -78,7 +78,7 @@ def measure(
 
 def _warm_up(run: RealRun, engine: Engine, prompt: Prompt) -> None:
     ids = [engine.add(run.composition.request(run.composition.encode(prompt.text), seed=0)) for _ in range(run.users)]
-    for _ in range(12):  # schedulers judge drafting from eight steps on, and the first one is slow
+    for _ in range(12):  # the first step is slow
         engine.step()
     for number in ids:
         if number not in engine.finished:

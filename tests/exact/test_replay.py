@@ -57,7 +57,7 @@ def test_greedy_is_decided_as_by_hand(trace: Trace) -> None:
     policy = policy_of("greedy", "identity", CURVE, 7)
     policy = dataclasses.replace(policy, calibrator=Sts(calibration_temperatures=(2.0,) * 7))
     memory, verified = policy.scheduler.start(), 0
-    for step in steps_of(trace.rounds)[:6]:  # the pace never stops drafting before eight steps
+    for step in steps_of(trace.rounds)[:6]:  # the pace never stops drafting so early
         survival = survival_of(torch.sigmoid(torch.tensor([one.logits for one in step], dtype=torch.float64) / 2))
         none = torch.zeros(len(step), dtype=torch.int64)
         plan, memory = policy.scheduler.plan(survival, CURVE, Limits(4, none, none + 7), memory)

@@ -155,14 +155,14 @@ def tier_b(*, full: bool = False, worlds: Worlds | None = None) -> Iterator[Line
 
 
 class Warm:
-    """A scheduler that has seen eight drafted steps that did not pay."""
+    """A scheduler that has seen 32 drafted rounds that did not pay."""
 
     def __init__(self, inner: Any) -> None:
         self.inner, self.lossless, self.batch_independent = inner, inner.lossless, inner.batch_independent
 
     def start(self) -> Any:
         memory = self.inner.start()
-        pace = Pace(((1, Sums(8, 5.0, 40.0, ((2, 5.0),))),))
+        pace = Pace(((1, Sums(32, 5.0, ((2, 5.0),))),))
         return pace if isinstance(memory, Pace) else replace(memory, pace=pace)
 
     def __getattr__(self, name: str) -> Any:
