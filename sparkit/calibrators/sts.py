@@ -49,9 +49,8 @@ class Sts:
             calibration_temperatures = calibration.numbers(document, "calibration_temperatures", Path(path))
         assert calibration_temperatures is not None
         if not calibration_temperatures or min(calibration_temperatures) <= 0:
-            raise ValueError(
-                f"sts calibration_temperatures={calibration_temperatures}: expected one number above 0 a position"
-            )
+            given = f"{path or 'sts'}: calibration_temperatures={calibration_temperatures}"
+            raise ValueError(f"{given}: expected one number above 0 a position")
         self.calibration_temperatures = torch.tensor(calibration_temperatures, dtype=torch.float64)
 
     @classmethod

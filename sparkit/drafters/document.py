@@ -11,7 +11,7 @@ from typing import Any, get_args
 from sparkit.drafters.config import HEAD_NAMES, Algorithm, DrafterConfig
 from sparkit.files import shown
 from sparkit.targets.loaders.folder import read_object
-from sparkit.targets.loaders.layout import config_of
+from sparkit.targets.loaders.layout import MAX_SIZE, config_of
 
 
 def drafter_config(document: dict[str, Any], where: str) -> DrafterConfig:
@@ -58,8 +58,8 @@ class _Reader:
         value = self.document.get(name)
         if value is None and default is not ...:
             return default
-        if type(value) is not int or value < -1:
-            raise ValueError(f"{self.where}: {name} is {shown(value)}; expected a whole number")
+        if type(value) is not int or not -1 <= value <= MAX_SIZE:
+            raise ValueError(f"{self.where}: {name} is {shown(value)}; expected a whole number up to {MAX_SIZE}")
         return value
 
     def flag(self, name: str, *, default: bool) -> bool:

@@ -148,8 +148,11 @@ def load_net(folder: Path, target: Target, build: Callable[[DrafterConfig], Net]
     """Config and weights of a folder; file and config are held against each other before anything is allocated."""
     config = read_drafter_config(Path(folder))
     shards = Shards(weight_files(Path(folder)))
-    with torch.device("meta"):
-        net = build(config)
+    try:
+        with torch.device("meta"):
+            net = build(config)
+    except LookupError as error:  # a head that is not registered
+        raise ValueError(f"{folder}: {error}") from error
     wanted = pieces_of(net, config)
     _require_fitting(wanted, shards.entries, config, str(folder))
     state = {name: _joined(shards, pieces, target) for name, pieces in wanted.items()}
