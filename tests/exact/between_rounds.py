@@ -274,7 +274,7 @@ def test_parts_replaced_in_the_middle(name: str, head: str | None, verifier: str
     Kills: a memory of the old scheduler handed to the new one, a replaced part that goes on deciding.
     """
     target, drafter = made(name, head)
-    asked = some_requests(params, max_new_tokens=20)
+    asked = some_requests(params, max_new_tokens=12)
     plain = decode_all(parts_of(target, None, verifier=verifier), asked, 5)[0]
     engine = Engine(parts_of(target, drafter, verifier=verifier, rates=RATES), gamma=GAMMA, num_slots=3)
     for one in asked:
