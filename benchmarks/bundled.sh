@@ -13,9 +13,9 @@ sts=sparkit/assets/bundled/drafters/dspark-markov/sts.json
 mkdir -p "$out" "$scratch"
 
 tau() {  # accepted lengths: everything verified, 64 prompts a domain
-    $bin/sparkit compose --drafter dspark --drafter dflash --drafter eagle3 --drafter mtp --scheduler fixed \
+    $bin/sparkit compose --drafter dspark --drafter dflash --drafter eagle3 --drafter mtp --scheduler fixed --capacity roofline \
         --num-prompts 64 --max-new-tokens 128 --batch 16 --json "$out/tau-cpu-$day.json"
-    $bin/sparkit compose --drafter dspark --head gated --head rnn --scheduler fixed \
+    $bin/sparkit compose --drafter dspark --head gated --head rnn --scheduler fixed --capacity roofline \
         --num-prompts 64 --max-new-tokens 128 --batch 16 --json "$out/tau-heads-cpu-$day.json"
 }
 
@@ -31,16 +31,16 @@ batch() {  # what thirty-two at once give over one alone
 }
 
 verifiers() {  # acceptance and cost of the three rules
-    $bin/sparkit compose --drafter dspark --verifier rejection --verifier block --verifier coupled --scheduler fixed \
+    $bin/sparkit compose --drafter dspark --verifier rejection --verifier block --verifier coupled --scheduler fixed --capacity roofline \
         --calibrator identity --num-prompts 32 --batch 16 --json "$out/verifiers-cpu-$day.json"
 }
 
 traces() {  # full-verification rounds of held-out prompts
     $bin/python benchmarks/heldout_prompts.py --num 330 --domain math --domain code > "$scratch/prompts.jsonl"
     $bin/python benchmarks/heldout_prompts.py --num 1300 --domain chat >> "$scratch/prompts.jsonl"
-    $bin/sparkit compose --drafter dspark --scheduler fixed --calibrator identity --batch 32 \
+    $bin/sparkit compose --drafter dspark --scheduler fixed --capacity roofline --calibrator identity --batch 32 \
         --prompts "$scratch/prompts.jsonl" --trace "$scratch/full.jsonl" --show 0
-    $bin/sparkit compose --drafter mtp --gamma 1 --scheduler fixed --calibrator identity --batch 32 \
+    $bin/sparkit compose --drafter mtp --gamma 1 --scheduler fixed --capacity roofline --calibrator identity --batch 32 \
         --num-prompts 96 --trace "$scratch/mtp1.jsonl" --show 0
 }
 
