@@ -1,6 +1,6 @@
 """How honest predictions are: reliability, calibration error with its floor, and the area under the ROC curve.
 
->>> ece(torch.tensor([0.95, 1.0]), torch.tensor([1, 0]))
+>>> round(ece(torch.tensor([0.95, 1.0]), torch.tensor([1, 0])), 3)
 0.475
 """
 

@@ -22,6 +22,8 @@ from sparkit.targets.loaders.safetensors_file import Shards
 
 FILE = "checkpoint.safetensors"
 _MODEL, _OPTIMIZER = "model.", "optimizer."
+MOMENTS = (("exp_avg", "exp_avg_sq", "step"), ("momentum",), ("mean", "square", "step"))
+"""What an optimiser keeps of one parameter: AdamW, Muon of a map, Muon of anything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +111,13 @@ def _check(path: Path, module: nn.Module, tensors: dict[str, Tensor], note: Note
         odd = sorted(n for n in stored.keys() | wanted.keys() if stored.get(n) != wanted.get(n))
         raise ValueError(f"checkpoint {path} holds another module: {shown(odd[:3])} differ; delete it to start afresh")
     for name, shape in wanted.items():
-        moments = {k: tuple(tensors[k].shape) for k in _moments(tensors, name)}
-        whole = {f"{_OPTIMIZER}{key}.{name}": shape for key in ("exp_avg", "exp_avg_sq")}
-        if moments and moments != {**whole, f"{_OPTIMIZER}step.{name}": ()}:
+        moments = {_kind(key): tuple(tensors[key].shape) for key in _moments(tensors, name)}
+        if moments and moments not in [{k: () if k == "step" else shape for k in kinds} for kinds in MOMENTS]:
             raise ValueError(f"checkpoint {path}: the moments of {name} are damaged; delete it to start afresh")
+
+
+def _kind(key: str) -> str:
+    return key.removeprefix(_OPTIMIZER).partition(".")[0]
 
 
 def _moments(tensors: dict[str, Tensor], name: str) -> list[str]:
@@ -125,6 +130,6 @@ def _fill(module: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str
     states: dict[nn.Parameter, dict[str, Tensor]] = {}
     for name, p in trainable(module).items():
         p.data.copy_(tensors[_MODEL + name])
-        states[p] = {k.removeprefix(_OPTIMIZER).partition(".")[0]: tensors[k] for k in _moments(tensors, name)}
+        states[p] = {_kind(k): tensors[k] for k in _moments(tensors, name)}
     optimizer.state.clear()
     optimizer.state.update({p: state for p, state in states.items() if state})

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from sparkit import capacity as capacity_module
 from sparkit.capacity import Capacity, Curve, flat, from_rates
+from sparkit.capacity import steps as capacity_module
 from sparkit.protocols import SCHEDULERS, Scheduler
 from sparkit.rounds import Limits
 from sparkit.survival import survival_of, throughput_curve

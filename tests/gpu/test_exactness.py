@@ -1,6 +1,7 @@
 """Exactness on CUDA: float32 texts follow the target's law; the bf16 drift is measured and told."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -67,6 +68,6 @@ def test_float32_drift_on_cuda_is_rounding() -> None:
 def test_bf16_drift_on_cuda_is_reported(record_property: Callable[[str, object], None]) -> None:
     """Kills: a bf16 run whose drift nobody looked at."""
     found = drift("cuda", "bfloat16")
-    record_property("bf16_drift_cuda", found)
+    record_property("bf16_drift_cuda", asdict(found))
     print(found)
     assert 0 < found.worst < 1
