@@ -15,7 +15,7 @@ from sparkit.protocols import Span
 from sparkit.recipe import Recipe
 from sparkit.sampling import probs
 
-PROMPT = "Tom has 3 apples. What should he cook?"
+PROMPT = "How do I bake bread for my sister?"
 NUM_TOKENS = 4
 SLOTS = 64
 Text = tuple[int, ...]

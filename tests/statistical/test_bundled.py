@@ -32,7 +32,7 @@ def test_dspark_under_greedy_follows_the_target() -> None:
 def test_a_lenient_verifier_does_not() -> None:
     """Kills: a test that could not fail: the same judge rejects the verifier that accepts twice too easily."""
     with pytest.raises(AssertionError, match="p = "):
-        judge("dflash", "fixed", "lenient", 2048)
+        judge("dspark-markov", "fixed", "lenient", 1024)
 
 
 @pytest.mark.slow
