@@ -5,7 +5,7 @@
 [Jordan et al. 2024, "Muon"; the scale is Liu et al. 2025, "Muon is scalable for LLM training", section 2.2: the update
 then has AdamW's usual root mean square, so one learning rate serves both.] U V^T comes from five Newton-Schulz steps,
 which leave every singular value near 1. Tables of tokens (embeddings, LM heads) and vectors are not maps between
-hidden states and stay with AdamW.
+hidden states and stay with AdamW. (`torch.optim.Muon` came with torch 2.9; sparkit runs from 2.6 on.)
 
 >>> torch.linalg.svdvals(orthogonal(torch.tensor([[3.0, 0.0], [0.0, 0.5]]))).round(decimals=0).tolist()
 [1.0, 1.0]

@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from sparkit.targets.transformer import TransformerConfig
@@ -75,16 +75,7 @@ ABLATIONS: Mapping[str, DrafterSpec] = MappingProxyType(
 """Not bundled: how much of dspark's lead is its losses, and how much its serial head."""
 
 SMOKE = Preset(
-    target=TransformerConfig(
-        vocab_size=BUNDLED.vocab_size,
-        hidden_size=64,
-        intermediate_size=128,
-        num_layers=6,
-        num_heads=2,
-        num_kv_heads=1,
-        max_positions=512,
-        eos_ids=BUNDLED.eos_ids,
-    ),
+    target=replace(BUNDLED, hidden_size=64, intermediate_size=128, num_layers=6, num_heads=2),
     target_plan=Optimisation(peak_rate=1e-2, steps=40, method="muon"),
     target_tokens_per_step=800,
     corpus_tokens=60_000,
