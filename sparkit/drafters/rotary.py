@@ -7,34 +7,23 @@ must exist. The keys of a context feature need no queries, so they are projected
 torch.Size([1, 1, 4])
 """
 
-import torch
 from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from sparkit.targets.rope import rope_table
-from sparkit.targets.transformer import Attention, Rope, TransformerConfig, rotate
+from sparkit.targets.transformer import Attention, Rope, TransformerConfig, rope_tables, rotate
 
 
 class Rotary:
-    """Cosines and sines by position, rounded from float64 once a precision and device."""
+    """A decoder's rotary tables, held still past their end."""
 
     def __init__(self, config: TransformerConfig) -> None:
-        self._config = config
-        self._tables: dict[tuple[torch.dtype, torch.device], tuple[Tensor, Tensor]] = {}
+        self._tables, self._last = rope_tables(config), config.max_positions - 1
 
     def __call__(self, positions: Int[Tensor, " B"], like: Tensor) -> Rope:
         """The rows of a flat row of positions, in the precision and on the device of `like`."""
-        key = (like.dtype, like.device)
-        if key not in self._tables:
-            config = self._config
-            tables = rope_table(config.head_size, config.max_positions, config.rope_theta, config.rope_scaling)
-            cos, sin = (table.to(dtype=key[0], device=key[1])[:, None] for table in tables)
-            self._tables[key] = (cos, sin)
-        cos, sin = self._tables[key]
-        rows = positions.clamp(max=self._config.max_positions - 1)
-        return cos[rows], sin[rows]
+        return self._tables(positions.clamp(max=self._last), like)
 
 
 def keys_and_values(

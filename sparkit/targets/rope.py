@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 
@@ -81,3 +81,25 @@ def rope_table(
     amplitude = 1.0 if scaling is None else scaling.amplitude
     cos, sin = amplitude * angles.cos(), amplitude * angles.sin()
     return torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
+
+
+class RopeTables:
+    """The table in every precision and on every device that asks, rounded from float64 once each.
+
+    `.double()` on a model must not leave it with float32 angles, so the table is no buffer that is cast along.
+    """
+
+    def __init__(self, head_size: int, max_positions: int, theta: float, scaling: RopeScaling | None) -> None:
+        self._sizes = (head_size, max_positions, theta, scaling)
+        self._tables: dict[tuple[torch.dtype, torch.device], tuple[Tensor, Tensor]] = {}
+
+    def __call__(
+        self, positions: Int[Tensor, " B"], like: Tensor
+    ) -> tuple[Float[Tensor, "B 1 e"], Float[Tensor, "B 1 e"]]:
+        """Cosines and sines of a flat row of positions, in the precision and on the device of `like`."""
+        key = (like.dtype, like.device)
+        if key not in self._tables:
+            cos, sin = (table.to(dtype=key[0], device=key[1])[:, None] for table in rope_table(*self._sizes))
+            self._tables[key] = (cos, sin)
+        cos, sin = self._tables[key]
+        return cos[positions], sin[positions]

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sparkit.targets.rope import RopeScaling, rope_table
+from sparkit.targets.rope import RopeScaling, RopeTables
 
 Mix = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 """(layer, q [B, heads, e], k [B, kv_heads, e], v [B, kv_heads, e]) -> [B, heads, e]."""
@@ -69,6 +69,11 @@ class TransformerConfig:
     def head_size(self) -> int:
         """Width of one head."""
         return self.hidden_size // self.num_heads if self.head_dim is None else self.head_dim
+
+
+def rope_tables(config: TransformerConfig) -> RopeTables:
+    """The rotary tables of a decoder."""
+    return RopeTables(config.head_size, config.max_positions, config.rope_theta, config.rope_scaling)
 
 
 class RMSNorm(nn.Module):
@@ -188,19 +193,11 @@ class Transformer(nn.Module):
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         if config.tie_embeddings:
             self.lm_head.weight = self.embedding.weight
-        self._ropes: dict[tuple[torch.dtype, torch.device], tuple[Tensor, Tensor]] = {}
+        self._rope = rope_tables(config)
 
     def rope(self, positions: Int[Tensor, " B"]) -> Rope:
         """Cosines and sines of a flat row of positions, in the weights' own precision."""
-        weight = self.norm.weight
-        key = (weight.dtype, weight.device)
-        if key not in self._ropes:  # rounded from float64 once a precision: `.double()` must not keep float32 tables
-            config = self.config
-            tables = rope_table(config.head_size, config.max_positions, config.rope_theta, config.rope_scaling)
-            cos, sin = (table.to(dtype=key[0], device=key[1])[:, None] for table in tables)
-            self._ropes[key] = (cos, sin)
-        cos, sin = self._ropes[key]
-        return cos[positions], sin[positions]
+        return self._rope(positions, self.norm.weight)
 
     def hidden(
         self, tokens: Int[Tensor, " B"], positions: Int[Tensor, " B"], mix: Mix, taps: Sequence[int] = ()
