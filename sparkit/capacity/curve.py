@@ -10,6 +10,8 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Literal
 
+from sparkit.files import shown
+
 Kind = Literal["step", "linear"]
 
 
@@ -28,9 +30,9 @@ class Curve:
             raise ValueError("a capacity curve needs at least one point, (size, seconds)")
         for size, seconds in self.points:
             if not (math.isfinite(seconds) and seconds >= 0 and size >= 1):
-                raise ValueError(f"capacity point ({size}, {seconds}): expected a size >= 1 and seconds >= 0")
+                raise ValueError(f"capacity point ({shown(size)}, {seconds}): expected a size >= 1 and seconds >= 0")
         if any(a[0] >= b[0] for a, b in itertools.pairwise(self.points)):
-            raise ValueError(f"capacity sizes {[p[0] for p in self.points]}: expected ascending, each once")
+            raise ValueError(f"capacity sizes {shown([p[0] for p in self.points])}: expected ascending, each once")
 
     @classmethod
     def constant(cls, seconds: float) -> "Curve":

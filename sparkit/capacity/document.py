@@ -33,10 +33,10 @@ def curve_of(value: Any, where: str) -> Curve:
     """A curve from its object, or from bare points."""
     points = value.get("points") if isinstance(value, dict) else value
     if not isinstance(points, list | tuple) or not all(_is_point(point) for point in points):
-        raise ValueError(f"{where}: expected points as [[size, seconds], ...], found {str(value)[:60]!r}")
+        raise ValueError(f"{where}: expected points as [[size, seconds], ...], found {shown(value)}")
     kind: Any = value.get("kind", "linear") if isinstance(value, dict) else "linear"
     if kind not in ("step", "linear"):
-        raise ValueError(f"{where}: kind={kind!r}; expected 'step' or 'linear'")
+        raise ValueError(f"{where}: kind={shown(kind)}; expected 'step' or 'linear'")
     try:
         return Curve(tuple((size, float(seconds)) for size, seconds in points), kind)
     except (ValueError, OverflowError) as error:
