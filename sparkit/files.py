@@ -17,6 +17,7 @@ import platform
 import re
 import secrets
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ MAX_JSON_BYTES = 64 * 1024 * 1024
 MAX_JSON_DEPTH = 64
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)  # a bracket inside a text opens nothing
 _FLAT = bytes(set(range(256)) - set(b"[]{}"))
+_LONG = re.compile(rb"\d{300}")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -110,12 +112,20 @@ def parse_json(data: bytes, name: str) -> Any:
     if deepest > MAX_JSON_DEPTH:
         raise ValueError(f"{name}: nested {deepest} deep; at most {MAX_JSON_DEPTH} levels are read")
     try:
-        document = json.loads(data)
+        document = json.loads(data, parse_int=_whole) if _LONG.search(data) else json.loads(data)
         if _SURROGATE.search(data):  # half a character: whoever writes or prints it later would fail
             json.dumps(document, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:  # ValueError itself: a number of more digits than Python converts
         raise ValueError(f"{name}: not JSON: {error}") from error
     return document
+
+
+def _whole(digits: str) -> int:
+    """An integer that a float can hold: whoever divides or compares it later would fail."""
+    number = int(digits)
+    if abs(number) > sys.float_info.max:
+        raise ValueError(f"a whole number of {len(digits)} digits, beyond float64")
+    return number
 
 
 def shown(value: object, most: int = 60) -> str:

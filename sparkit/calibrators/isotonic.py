@@ -49,7 +49,8 @@ class Isotonic:
             document, self.provenance = calibration.load(Path(path), "isotonic")
             knots = _read(document.get("knots"), Path(path))
         if not knots:
-            raise ValueError("isotonic needs path=FILE (made by `sparkit calibrate`) or knots")
+            missing = "isotonic needs path=FILE (made by `sparkit calibrate`) or knots"
+            raise ValueError(missing if path is None else f"{path}: knots: expected a table for every position")
         if not all(_rises(table) for table in knots):
             raise ValueError(f"{path or 'isotonic'}: knots: expected (logit, confidence in 0..1), both ascending")
         self.knots = knots

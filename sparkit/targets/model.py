@@ -75,9 +75,9 @@ class TransformerTarget:
         """Processes a flat row and moves the cache lengths on.
 
         Raises:
-            ValueError: for a span that does not continue its slot, or runs past the cache.
+            ValueError: for a span that does not continue its slot, or runs past the cache or the model's positions.
         """
-        require_continuing(spans, cache.lengths, cache.max_len)
+        require_continuing(spans, cache.lengths, min(cache.max_len, self.max_positions))
         marker = mark(spans, device=self.device)
         hidden, tapped = self.decoder.hidden(
             tokens, marker.positions, self._attention(spans, cache, marker), taps=self.feature_layers

@@ -202,7 +202,7 @@ def _backend(text: str, where: str) -> Any:
     except BaseException as error:  # a Rust panic is no Exception; it is caught here and nowhere else
         if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
             raise
-        raise ValueError(f"{where}: not a tokenizer: {str(error)[:200]}") from error
+        raise ValueError(f"{where}: not a tokenizer: {shown(str(error), 200)}") from error
 
 
 def _special(folder: Path) -> Special:

@@ -181,7 +181,7 @@ def test_other_files_are_refused(tmp_path: Path, line: bytes, message: str) -> N
         ({"step": True}, "step: expected a int"),
         ({"is_probe": 0}, "is_probe: expected a bool"),
         ({"p_draft": "0.5"}, "p_draft: expected a list"),
-        ({"p_draft": [10**400]}, "p_draft: "),
+        ({"p_draft": [10**400]}, "a whole number of 401 digits, beyond float64"),
         ({"confidence": [[]]}, "confidence: expected a number"),
         ({"tokens": [{"id": 1, "origin": "guess"}]}, "origin: expected one of"),
         ({"tokens": [{"id": 1}]}, "the field 'origin' is missing"),

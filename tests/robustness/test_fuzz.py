@@ -77,6 +77,7 @@ def test_bent_files_end_well(forks: Zygote, tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.deep
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")  # an example may be a file of 150 kB
 @pytest.mark.parametrize("name", READERS)
 def test_ten_times_as_many_bent_files(forks: Zygote, tmp_path: Path, name: str) -> None:
     """Kills: the same, rarer."""
