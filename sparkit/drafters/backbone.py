@@ -20,9 +20,9 @@ from torch import Tensor, nn
 
 from sparkit.drafters.blockwise import Blocks, attend_blocks, lay_out
 from sparkit.drafters.config import DrafterConfig
-from sparkit.drafters.plain import Attend, Plain
 from sparkit.drafters.rotary import Rotary, keys_and_values
 from sparkit.protocols import HEADS, SerialHead
+from sparkit.targets.plain import Attend, Plain
 from sparkit.targets.transformer import DecoderLayer, Mix, RMSNorm, Rope
 
 Embed = Callable[[Int[Tensor, "*N"]], Float[Tensor, "*N d"]]

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from sparkit.drafters.backbone import Embed, Forward, positions_of, previous_tokens
 from sparkit.drafters.blockwise import Blocks, attend_blocks, lay_out
 from sparkit.drafters.config import DrafterConfig
-from sparkit.drafters.plain import Plain
 from sparkit.drafters.rotary import Rotary, keys_and_values
+from sparkit.targets.plain import Plain
 from sparkit.targets.transformer import Attention, Mix, RMSNorm, Rope, SwiGLU
 
 

@@ -6,12 +6,16 @@ as any. Not done here: measuring their law (`sparkit.proofs.real`).
 """
 
 import inspect
+from collections.abc import Sequence
+from itertools import product
 
 import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
 
 from sparkit.confidences.head import ConfidenceHead
 from sparkit.confidences.table import TableConfidence
-from sparkit.decisions import AddressedSource
+from sparkit.decisions import AddressedSource, Purpose, Until
 from sparkit.drafters.small_lm import SmallLmDrafter
 from sparkit.drafters.table import TableDrafter
 from sparkit.proofs.choice import create
@@ -105,13 +109,19 @@ def with_taps(base: Target, part: Drafter) -> Target:
     return base if taps is None else taps(part.feature_layers)
 
 
-def prepared(spec: str, seed: int = 0, gamma: int = GAMMA, head: str | None = None) -> Bench:
-    """A drafter that has absorbed two contexts, the anchors that follow, and a way to go on from there."""
+def prepared(
+    spec: str,
+    seed: int = 0,
+    gamma: int = GAMMA,
+    head: str | None = None,
+    contexts: Sequence[tuple[int, ...]] = CONTEXTS,
+) -> Bench:
+    """A drafter that has absorbed some contexts, the anchors that follow, and a way to go on from there."""
     part = drafter(spec, seed, gamma, head)
     base = with_taps(load_table() if isinstance(part, TableDrafter) else target(seed), part)
-    part.prepare(len(CONTEXTS), 32)
-    cache = base.new_cache(len(CONTEXTS), 32)
-    texts = [list(context) for context in CONTEXTS]
+    part.prepare(len(contexts), 32)
+    cache = base.new_cache(len(contexts), 32)
+    texts = [list(context) for context in contexts]
 
     def feed(counts: list[int]) -> None:
         spans = [Span(slot, cache.lengths[slot], count) for slot, count in enumerate(counts)]
@@ -138,6 +148,27 @@ def _anchors(texts: list[list[int]], gamma: int) -> Anchors:
         params=(SamplingParams(),) * len(texts),
         contexts=tuple(tuple(text) for text in texts),
     )
+
+
+class _Dictated:
+    """Decisions that draw the tokens one was told, whatever their laws."""
+
+    def __init__(self, tokens: Sequence[int]) -> None:
+        self.tokens = tokens
+
+    def draw(self, p: Float[Tensor, "R V"], purpose: Purpose, offset: int | Int[Tensor, " R"]) -> Int[Tensor, " R"]:
+        """See `Decisions`; drafts only, which are drawn for all rows at one offset."""
+        assert isinstance(offset, int)
+        return torch.full((len(p),), self.tokens[offset - 1])
+
+    def coins(self, prob: Float[Tensor, "R K"], purpose: Purpose, until: Until = "all") -> Bool[Tensor, "R K"]:
+        """Never asked for by a drafter."""
+        return torch.zeros_like(prob, dtype=torch.bool)
+
+
+def every_draft(part: Drafter, anchors: Anchors, gamma: int) -> list[Draft]:
+    """All V^gamma blocks that may be drafted."""
+    return [part.propose(anchors, _Dictated(tokens)) for tokens in product(range(VOCAB), repeat=gamma)]
 
 
 def sample_draft(part: Drafter, anchors: Anchors, seed: int) -> Draft:

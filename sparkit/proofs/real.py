@@ -1,27 +1,30 @@
 """The exact law of the classes that ship: real drafter, head and confidence over a tiny seeded target, or given tables.
 
-The capacity curve is a cliff built from the very confidences of the seeded head: the pattern that a search on tables
-finds. With `--target table:...` the world is the one that its file describes, curve included.
+The confidence head shows the pattern that the search on tables found, on that world's curve (`sparkit.proofs.pattern`);
+where it cannot, the curve is a cliff built from the very confidences that are there. With `--target table:...` the
+world is the one that its file describes, curve included.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from sparkit.capacity import Capacity, from_rates
+from sparkit.capacity import from_rates
+from sparkit.confidences.head import ConfidenceHead
 from sparkit.confidences.table import TableConfidence
 from sparkit.engine import Parts, Request
 from sparkit.proofs import neural
 from sparkit.proofs.choice import Chosen, create
-from sparkit.proofs.examples import MOST, Limits
+from sparkit.proofs.examples import MOST, Example, Limits
 from sparkit.proofs.exploration import explore
 from sparkit.proofs.paths import Number
+from sparkit.proofs.pattern import bend, pattern_of
 from sparkit.proofs.problem import Law, Outcome, Problem, num_branches, product, total_variation
 from sparkit.proofs.search import EXACT
 from sparkit.proofs.search import Finding as Searched
-from sparkit.protocols import CONFIDENCES, Anchors, Confidence, Drafter
+from sparkit.protocols import CONFIDENCES, Confidence
 from sparkit.recipe import Recipe
 from sparkit.registry import parse_spec
 from sparkit.rounds import Draft
@@ -30,6 +33,9 @@ from sparkit.targets.table import APPENDIX_A, TableTarget, load_table
 
 OVER_TABLES = ("table", "ngram", "small_lm")
 """Drafters that need nothing of a target but its vocabulary."""
+PROMPT = (0, 1)
+FIRST_BLOCKS = tuple((*PROMPT, anchor) for anchor in range(neural.VOCAB))
+"""Everything that may stand before the first draft of `problem_of`."""
 Make = Callable[..., Parts]
 
 
@@ -68,31 +74,34 @@ def given_tables(spec: str) -> TableTarget | None:
     return load_table(str(params["source"])) if name == "table" and "source" in params else None
 
 
-def cliff(part: Drafter, anchors: Anchors, chosen: Confidence, gamma: int) -> Capacity:
+def cliff(drafts: Sequence[Draft], chosen: Confidence, gamma: int) -> tuple[float, ...]:
     """A curve on which one draft never pays and two pay after the more promising first token."""
-    logits = [chosen.logits(neural.sample_draft(part, anchors, seed), chosen.start()) for seed in range(12)]
-    confidences = torch.sigmoid(torch.cat(logits))
+    confidences = torch.sigmoid(torch.cat([chosen.logits(draft, chosen.start()) for draft in drafts]))
     tau, survival, rates = 1.0, 1.0, [1.0]
     for k in range(gamma):
         survival *= float(confidences[:, k].max())
         tau += survival
         rates.append((0.9 if k == 0 else 1.05) / tau)
-    return from_rates([max(rate, 1e-3) for rate in rates])
+    return tuple(max(rate, 1e-3) for rate in rates)
 
 
-def parts_of(recipe: Recipe, parts: Chosen, seed: int, gamma: int, *, is_flat: bool = False) -> Parts:
-    """The composition of real classes."""
+def parts_of(
+    recipe: Recipe, parts: Chosen, seed: int, gamma: int, *, is_flat: bool = False, found: Example | None = None
+) -> Parts:
+    """The composition of real classes; `found`: the world whose pattern the head is to show (None: the paper's)."""
     tables = _tables(recipe)
     if tables is not None:
         return _table_parts(tables, recipe, parts, seed, gamma, is_flat)
     base = neural.target(seed)
     part = neural.drafter_over(base, recipe.drafter, seed, gamma, recipe.head)
     base = neural.with_taps(base, part)
-    bench = neural.prepared(recipe.drafter, seed, gamma, recipe.head)
-    probe, anchors = bench.drafter, bench.anchors
-    trained = _confidence_for(parts, neural.sample_draft(probe, anchors, 0), seed)
-    capacity = from_rates((1.0,)) if is_flat else cliff(probe, anchors, trained, gamma)
-    return Parts(base, part, trained, parts.calibrator, parts.scheduler, parts.verifier, capacity)
+    bench = neural.prepared(recipe.drafter, seed, gamma, recipe.head, FIRST_BLOCKS)
+    drafts = neural.every_draft(bench.drafter, bench.anchors, gamma)
+    trained, pattern = _confidence_for(parts, drafts[0], seed), pattern_of(found, gamma)
+    anchors = [context[-1] for context in FIRST_BLOCKS]
+    is_shown = isinstance(trained, ConfidenceHead) and bend(trained, [(one, anchors) for one in drafts], pattern)
+    rates = (1.0,) if is_flat else pattern.rates if is_shown else cliff(drafts, trained, gamma)
+    return Parts(base, part, trained, parts.calibrator, parts.scheduler, parts.verifier, from_rates(rates))
 
 
 def _tables(recipe: Recipe) -> TableTarget | None:
@@ -130,7 +139,7 @@ def problem_of(parts: Parts, limits: Limits, gamma: int) -> Problem:
     if limits.horizon is None and num_branches(V, gamma, num, horizon) > MOST:
         horizon = 1
     params = limits.params or SamplingParams()
-    prompts = [(r % V,) if is_given else (0, 1) for r in range(num)]
+    prompts = [(r % V,) if is_given else PROMPT for r in range(num)]
     requests = tuple(
         Request(prompt, seed=r, max_new_tokens=horizon + 1 + gamma, params=params) for r, prompt in enumerate(prompts)
     )
@@ -164,11 +173,14 @@ def examine(
     """
     tables = _tables(recipe)
     gamma = min(limits.gamma or 2, 2) if tables is None else limits.gamma or len(tables.tables.draft)
-    seeds = num_seeds or (2 if found.worst is None else 6)
+    seeds, pattern = (
+        num_seeds or (2 if found.worst is None else 6),
+        None if found.worst is None else found.worst.example,
+    )
     paths, worst, faults, laws = 0, 0.0, list[str](), list[Lossy]()
     with torch.inference_mode():
         for seed in range(seeds if tables is None else 1):
-            made = make(recipe, parts, seed, gamma, is_flat=limits.is_flat)
+            made = make(recipe, parts, seed, gamma, is_flat=limits.is_flat, found=pattern)
             laws.append(measured(problem_of(made, limits, gamma), seed))
             paths, worst = paths + laws[-1].law.num_paths, max(worst, laws[-1].total_variation)
             faults += laws[-1].law.faults
