@@ -13,6 +13,8 @@ from sparkit.files import shown
 from sparkit.targets.loaders.folder import read_object
 from sparkit.targets.loaders.layout import MAX_SIZE, config_of
 
+MAX_TEXT = 500  # characters
+
 
 def drafter_config(document: dict[str, Any], where: str) -> DrafterConfig:
     """The config of a config.json, ours or DeepSpec's.
@@ -39,12 +41,12 @@ def drafter_config(document: dict[str, Any], where: str) -> DrafterConfig:
             gamma,
             mask_token_id=read.count("mask_token_id", None) if is_block else None,
             sample_from_anchor=from_anchor,
-            head=_head(document) if rank else "none",
+            head=_head(read.text("markov_head_type", "vanilla")) if rank else "none",
             rank=rank,
             has_confidence=read.flag("enable_confidence_head", default=False),
             confidence_with_markov=_with_markov(document, rank),
             draft_vocab_size=read.count("draft_vocab_size", None),
-            target_name=str(document.get("target_model_name_or_path") or ""),
+            target_name=read.text("target_model_name_or_path", ""),
         )
     except ValueError as error:
         raise ValueError(str(error) if str(error).startswith(where) else f"{where}: {error}") from error
@@ -68,6 +70,16 @@ class _Reader:
             raise ValueError(f"{self.where}: {name} is {shown(value)}; expected true or false")
         return value
 
+    def text(self, name: str, default: str) -> str:
+        value = self.document.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, str) or len(value) > MAX_TEXT:
+            raise ValueError(
+                f"{self.where}: {name} is {shown(value)}; expected a text of at most {MAX_TEXT} characters"
+            )
+        return value
+
     def layers(self, name: str) -> tuple[int, ...]:
         value = self.document.get(name)
         if not isinstance(value, list) or any(type(item) is not int for item in value) or len(value) > 64:
@@ -89,8 +101,7 @@ def _algorithm(document: dict[str, Any], where: str) -> Algorithm:
     raise ValueError(f"{where}: architectures is {shown(names)}; expected a DSpark, DFlash, Eagle3 or MTP drafter")
 
 
-def _head(document: dict[str, Any]) -> str:
-    theirs = str(document.get("markov_head_type", "vanilla"))
+def _head(theirs: str) -> str:
     return {value: key for key, value in HEAD_NAMES.items()}.get(theirs, theirs)
 
 
