@@ -16,6 +16,7 @@ from torch import Tensor
 from sparkit import calibration
 from sparkit.calibration import PositionFit, Provenance, for_gamma, to_confidence
 from sparkit.decisions import Decisions
+from sparkit.files import shown
 from sparkit.labels import Records, hard_labels
 from sparkit.protocols import CALIBRATORS
 from sparkit.rounds import Rounds
@@ -54,7 +55,7 @@ class Platt:
         if slopes is None or biases is None:
             raise ValueError("platt needs path=FILE (made by `sparkit calibrate`), or slopes and biases")
         if len(slopes) != len(biases) or min(slopes, default=-1.0) < 0:
-            given = f"{path or 'platt'}: slopes={slopes}, biases={biases}"
+            given = f"{path or 'platt'}: slopes={shown(slopes)}, biases={shown(biases)}"
             raise ValueError(f"{given}: expected one of each a position, slopes >= 0")
         self.slopes = torch.tensor(slopes, dtype=torch.float64)
         self.biases = torch.tensor(biases, dtype=torch.float64)

@@ -14,6 +14,7 @@ from torch import Tensor
 from sparkit import calibration
 from sparkit.calibration import PositionFit, Provenance, for_gamma, to_confidence
 from sparkit.decisions import Decisions
+from sparkit.files import shown
 from sparkit.labels import Records
 from sparkit.protocols import CALIBRATORS
 from sparkit.rounds import Rounds
@@ -49,7 +50,7 @@ class Sts:
             calibration_temperatures = calibration.numbers(document, "calibration_temperatures", Path(path))
         assert calibration_temperatures is not None
         if not calibration_temperatures or min(calibration_temperatures) <= 0:
-            given = f"{path or 'sts'}: calibration_temperatures={calibration_temperatures}"
+            given = f"{path or 'sts'}: calibration_temperatures={shown(calibration_temperatures)}"
             raise ValueError(f"{given}: expected one number above 0 a position")
         self.calibration_temperatures = torch.tensor(calibration_temperatures, dtype=torch.float64)
 

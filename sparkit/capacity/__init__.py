@@ -9,9 +9,20 @@ Every part of the sum is a `Curve`, a table of sizes and seconds: measured by `s
 0.5
 """
 
-from sparkit.capacity.analytic import flat, from_rates, measured, roofline, staircase
+from sparkit.capacity.analytic import LEAST_RATE, flat, from_rates, measured, roofline, staircase
 from sparkit.capacity.curve import Curve, Kind
 from sparkit.capacity.document import SCHEMA
 from sparkit.capacity.steps import Capacity
 
-__all__ = ["SCHEMA", "Capacity", "Curve", "Kind", "flat", "from_rates", "measured", "roofline", "staircase"]
+__all__ = [
+    "LEAST_RATE",
+    "SCHEMA",
+    "Capacity",
+    "Curve",
+    "Kind",
+    "flat",
+    "from_rates",
+    "measured",
+    "roofline",
+    "staircase",
+]

@@ -10,6 +10,9 @@ from collections.abc import Mapping, Sequence
 from sparkit.capacity.curve import Curve, Kind
 from sparkit.capacity.steps import Capacity
 
+LEAST_RATE = 1e-300
+"""Rounds per second whose inverse is still a number."""
+
 
 def flat(rate: float = 1.0) -> Capacity:
     """Every extra token looks free (schedulers say so once)."""
@@ -21,7 +24,7 @@ def flat(rate: float = 1.0) -> Capacity:
 def from_rates(rates: Mapping[int, float] | Sequence[float], kind: Kind = "step") -> Capacity:
     """A table of rounds per second by batch_tokens (a sequence starts at 1); the draft is inside the rates."""
     table = dict(rates) if isinstance(rates, Mapping) else dict(enumerate(rates, 1))
-    if bad := [(size, rate) for size, rate in table.items() if not (rate > 0 and math.isfinite(rate))]:
+    if bad := [(size, rate) for size, rate in table.items() if not (rate >= LEAST_RATE and math.isfinite(rate))]:
         raise ValueError(f"capacity: {bad[0][1]} rounds per second at {bad[0][0]} tokens; expected more than 0")
     return Capacity(Curve(tuple(sorted((size, 1.0 / rate) for size, rate in table.items())), kind), source="rates")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparkit.capacity import Capacity, from_rates
+from sparkit.capacity import LEAST_RATE, Capacity, from_rates
 from sparkit.files import read_json, shown
 
 SCHEMA = "sparkit.table/1"
@@ -122,6 +122,8 @@ def _rates(table: Any, where: str) -> dict[int, float]:
     if not isinstance(table, dict) or not table or not all(_is_size(key) for key in table):
         raise ValueError(f"{where}: capacity is {shown(table)}; expected an object of batch_tokens to rounds/second")
     for value in table.values():
-        if type(value) not in (int, float) or not 0 < value < float("inf"):
-            raise ValueError(f"{where}: capacity {shown(value)}; expected rounds per second above 0")
+        if type(value) not in (int, float) or not LEAST_RATE <= value < float("inf"):
+            raise ValueError(
+                f"{where}: capacity {shown(value)}; expected rounds per second above 0 (at least {LEAST_RATE:g})"
+            )
     return {int(key): float(value) for key, value in sorted(table.items(), key=lambda item: int(item[0]))}

@@ -113,6 +113,7 @@ def test_spans_must_continue_their_slots(tmp_path: Path):
         ({"confidence": [{"": 0.5}, {"": 1.5}]}, r"1.5; expected a number in \[0, 1\]"),
         ({"capacity": {"0": 1.0}}, "expected an object of batch_tokens"),
         ({"capacity": {"1": -1.0}}, "expected rounds per second above 0"),
+        ({"capacity": {"1": 1e-320}}, "at least 1e-300"),
     ],
 )
 def test_bad_files_are_named(tmp_path: Path, changes: dict[str, object], message: str):
