@@ -33,18 +33,21 @@ def evidence(draft: Draft, plan: Plan, verdict: Verdict, p_target: Float[Tensor,
     rows = rows_of(plan, gamma)
     judged = p_target[rows]
     excess = judged - draft.p_draft
-    over = excess < 0
     accept_rate = 1 - excess.clamp(min=0).sum(-1)
     steps = torch.arange(gamma, device=rows.device)
     accept_rate = torch.where(steps <= plan.verify_len[:, None], accept_rate, torch.nan)
+    p_draft, p_judged = _at(draft.p_draft, draft.tokens), _at(judged, draft.tokens)
+    return Evidence(p_draft, p_judged, accept_rate, *audit_bits(draft, verdict, judged, excess))
+
+
+def audit_bits(
+    draft: Draft, verdict: Verdict, judged: Float[Tensor, "R gamma V"], excess: Float[Tensor, "R gamma V"]
+) -> tuple[Bool[Tensor, "R gamma"], Float[Tensor, "R gamma"]]:
+    """s(y) and m of every position; `excess` is p_target - p_draft."""
+    over = excess < 0
+    steps = torch.arange(draft.tokens.shape[1], device=over.device)
     committed = torch.where(steps < verdict.accepted[:, None], draft.tokens, verdict.next_token[:, None])
-    return Evidence(
-        p_draft=_at(draft.p_draft, draft.tokens),
-        p_target=_at(judged, draft.tokens),
-        accept_rate=accept_rate,
-        chosen=_at(over, committed),
-        mass=torch.where(over, judged, 0.0).sum(-1),
-    )
+    return _at(over, committed), torch.where(over, judged, 0.0).sum(-1)
 
 
 def _at(values: Tensor, tokens: Int[Tensor, "R gamma"]) -> Tensor:
