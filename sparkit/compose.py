@@ -8,19 +8,16 @@ is one, else `identity`.
     engine = composition.engine(num_slots=1)
 """
 
-import hashlib
-import json
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from sparkit import profiling
 from sparkit.calibration import Provenance, warn_mismatch
-from sparkit.capacity import Capacity, flat, roofline, staircase
+from sparkit.capacity import flat
+from sparkit.curves import capacity_of
 from sparkit.engine import Engine, Parts, Request
 from sparkit.protocols import CALIBRATORS, CONFIDENCES, DRAFTERS, SCHEDULERS, VERIFIERS, Target
 from sparkit.recipe import Recipe
@@ -30,7 +27,6 @@ from sparkit.targets.tokenizer import Tokenizer
 
 ASSETS = Path(__file__).parent / "assets"
 DTYPES = {name: getattr(torch, name) for name in ("float32", "float64", "bfloat16", "float16")}
-ANALYTIC: dict[str, Callable[..., Capacity]] = {"flat": flat, "roofline": roofline, "staircase": staircase}
 PLAIN = "plain"
 """The drafter's name that stands for no drafter: plain decoding through the same engine."""
 
@@ -115,7 +111,7 @@ def assemble(recipe: Recipe, *, measure: bool = True) -> Composition:
         flat(),
     )
     _warn(recipe, parts, calibrator)
-    parts = replace(parts, capacity=_capacity(recipe, parts, measure=measure))
+    parts = replace(parts, capacity=capacity_of(recipe, parts, measure=measure))
     names = {"confidence": confidence, "calibrator": calibrator, "head": recipe.head or _head_name(drafter)}
     chosen = {"drafter": recipe.drafter, "scheduler": recipe.scheduler, "verifier": recipe.verifier}
     return Composition(recipe, parts, tokenizer, {**chosen, **names})
@@ -190,43 +186,3 @@ def _warn(recipe: Recipe, parts: Parts, calibrator: str) -> None:
     if isinstance(provenance, Provenance) and "path" in parse_spec(calibrator)[1]:
         running = Provenance.of({name: getattr(recipe, name) for name in recipe.__slots__})
         warn_mismatch(provenance, replace(running, drafter=provenance.drafter))
-
-
-def _capacity(recipe: Recipe, parts: Parts, *, measure: bool) -> Capacity:
-    name, params = parse_spec(recipe.capacity) if not Path(recipe.capacity).is_file() else ("path", {})
-    if name in ANALYTIC:
-        return ANALYTIC[name](**params)
-    if name == "path" or recipe.capacity.endswith(".json"):
-        return Capacity.load(Path(recipe.capacity))
-    if name != "measured":
-        raise LookupError(
-            f"unknown capacity {recipe.capacity!r}; known: measured, flat, roofline, staircase, or the path of a JSON"
-        )
-    tables = getattr(getattr(parts.target, "tables", None), "capacity", None)
-    if tables is not None:
-        return tables  # type: ignore[no-any-return]
-    return measured_capacity(recipe, parts) if measure and parts.drafter is not None else flat()
-
-
-def measured_capacity(recipe: Recipe, parts: Parts) -> Capacity:
-    """The cached curve of this device and composition, taken now (under 3 s) when there is none."""
-    path = capacity_file(recipe)
-    if path.is_file():
-        return Capacity.load(path)
-    sizes = sorted({1, recipe.batch})
-    found = profiling.profile(
-        parts, gamma=recipe.gamma, num_requests=sizes, context_len=min(96, parts.target.max_positions // 4),
-        max_seconds=2.5, source=f"measured: {recipe.device}, {recipe.target}, {recipe.drafter}",
-    )  # fmt: skip
-    path.parent.mkdir(parents=True, exist_ok=True)
-    found.capacity.save(path)
-    return found.capacity
-
-
-def capacity_file(recipe: Recipe) -> Path:
-    """Where the measured curve of a recipe is cached (SPARKIT_CACHE, else the user's cache folder)."""
-    home = os.environ.get("SPARKIT_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    names = ("target", "drafter", "head", "confidence", "calibrator", "verifier", "gamma", "batch", "device", "dtype")
-    facts = [getattr(recipe, name) for name in names] + [torch.__version__, torch.get_num_threads()]
-    key = hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()[:16]
-    return Path(home) / "sparkit" / "capacity" / f"{key}.json"

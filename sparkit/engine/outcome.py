@@ -1,4 +1,4 @@
-"""What a step leaves behind: committed tokens, rolled-back caches, features for the drafter, memories, rounds.
+"""What a step leaves behind: committed tokens, rolled-back caches, features for the drafter, numbers for the rounds.
 
 Everything a round reports is read back from the device in one piece, so a step waits for the device as often with 256
 requests as with one.
@@ -6,7 +6,6 @@ requests as with one.
 
 from collections.abc import Sequence as Row
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -15,10 +14,9 @@ from torch import Tensor
 from sparkit.acceptance import rows_of
 from sparkit.engine import laws, stops
 from sparkit.engine.evidence import Evidence, evidence, top_columns, top_tokens
-from sparkit.engine.parts import Memories
 from sparkit.engine.requests import Sequence
 from sparkit.protocols import Span
-from sparkit.rounds import Origin, Round, Rounds, Seconds, Token, TopTokens
+from sparkit.rounds import Origin, Token, TopTokens
 
 if TYPE_CHECKING:
     from sparkit.engine.engine import Engine
@@ -169,96 +167,3 @@ def _reading(values: list[float], gamma: int, num_top: int, verify_len: int) -> 
     tokens = [int(v) for v in parts[0]]
     top = top_tokens(values[5 + (1 + len(COLUMNS)) * gamma :], num_top, verify_len) if num_top else ()
     return Reading(accepted, next_token, bool(is_bonus), floor, ceiling, floor > 0, tokens, columns, top)
-
-
-def report(
-    engine: "Engine", step: "Step", done: list[Committed], begun: float, phases: tuple[float, float, float]
-) -> list[Round]:
-    """Lets the parts learn, then tells what happened."""
-    _learn(engine, step, done, engine.clock() - begun)
-    total = engine.clock() - begun
-    seconds = Seconds(*phases, overhead=total - sum(phases))
-    sizes = (step.batch_tokens, step.base_tokens)  # once a step: each is a sum over the batch
-    return [_round(engine, step, one, seconds, sizes) for one in done]
-
-
-def _learn(engine: "Engine", step: "Step", done: list[Committed], seconds: float) -> None:
-    parts, memories = engine.parts, engine.memories
-    if parts.drafter is None or not step.decoding:
-        return
-    if step.draft is None:
-        num = sum(len(one.tokens) for one in done if not one.is_prefill)
-        memory = parts.scheduler.observe_undrafted(memories.scheduler, num, len(step.decoding), seconds)
-        engine.memories = Memories(memories.confidence, memories.calibrator, memory)
-        return
-    rounds = _rounds(step, seconds)
-    engine.memories = Memories(
-        parts.confidence.observe(memories.confidence, rounds),
-        parts.calibrator.observe(memories.calibrator, rounds),
-        parts.scheduler.observe(memories.scheduler, rounds),
-    )
-
-
-def _rounds(step: "Step", seconds: float) -> Rounds:
-    assert step.draft is not None and step.plan is not None and step.verdict is not None
-    assert step.logits is not None and step.confidence is not None and step.survival is not None
-    assert step.limits is not None and step.anchors is not None and step.evidence is not None
-    return Rounds(
-        step.number,
-        tuple(s.id for s in step.decoding),
-        step.anchors,
-        step.draft,
-        step.logits,
-        step.confidence,
-        step.survival,
-        step.limits,
-        step.plan,
-        step.verdict,
-        step.evidence.accept_rate,
-        seconds,
-    )
-
-
-def _column(columns: dict[str, list[float]], gamma: int, name: str, num: int | None = None) -> tuple[float, ...]:
-    return tuple(columns[name][: gamma if num is None else num]) if columns else ()
-
-
-def _round(engine: "Engine", step: "Step", one: Committed, seconds: Seconds, sizes: tuple[int, int]) -> Round:
-    gamma, reading = engine.gamma, one.reading
-    verify_len = one.span.count - 1 if reading is not None else 0
-    column = partial(_column, {} if reading is None else reading.columns, gamma)
-    accepted = 0 if reading is None else reading.accepted
-    audited = min(accepted + 1, gamma, len(one.tokens))
-    if reading is None or engine.parts.verifier.schedule_invariant:
-        audited = 0  # coupled noise: which block a token falls in depends on its own noise, the factor's mean is not 1
-
-    return Round(
-        request=one.sequence.id,
-        step=step.number,
-        kind="prefill" if one.is_prefill else "undrafted" if reading is None else "drafted",
-        anchor=one.anchor,
-        anchor_position=one.span.start + one.span.count - 1 if one.is_prefill else one.span.start,
-        drafted=() if reading is None else tuple(reading.tokens),
-        p_draft=column("p_draft"),
-        p_target=column("p_target", verify_len),
-        logits=column("logits"),
-        confidence=column("confidence"),
-        survival=column("survival"),
-        accept_rate=column("accept_rate", min(verify_len + 1, gamma)),
-        verify_len=verify_len,
-        floor=0 if reading is None else reading.floor,
-        ceiling=0 if reading is None else reading.ceiling,
-        is_probe=reading is not None and reading.is_probe,
-        accepted=accepted,
-        next_token=one.tokens[-1].id if reading is None else reading.next_token,
-        origin="plain" if reading is None else "bonus" if reading.is_bonus else "correction",
-        tokens=one.tokens,
-        stop_reason=one.stop_reason,
-        audit_chosen=tuple(bool(v) for v in column("chosen", audited)),
-        audit_mass=column("mass", audited),
-        num_requests=len(step.decoding),
-        batch_tokens=sizes[0],
-        base_tokens=sizes[1],
-        seconds=seconds,
-        top=() if reading is None else reading.top,
-    )

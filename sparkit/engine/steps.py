@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sparkit.decisions import Decisions, Purpose
-from sparkit.engine import laws, outcome
+from sparkit.engine import flat, laws, outcome, reporting
 from sparkit.engine.evidence import Evidence
 from sparkit.engine.parts import Memories
 from sparkit.engine.requests import Sequence
@@ -77,7 +77,7 @@ def run(engine: "Engine") -> list[Round]:
     verified = engine.clock()
     done = outcome.commit(engine, step)
     phases = (proposed - opened, planned - proposed, verified - planned)
-    return outcome.report(engine, step, done, begun, phases)
+    return reporting.report(engine, step, done, begun, phases)
 
 
 def _open(engine: "Engine") -> Step:
@@ -154,11 +154,11 @@ def _verify(engine: "Engine", step: Step) -> None:
     lengths = engine.cache.lengths
     step.spans = [Span(s.slot, lengths[s.slot], 1 + n) for s, n in zip(step.decoding, step.verify_len, strict=True)]
     step.spans += [span for _, span in step.chunks]
-    rows = _asked_rows(step)
-    out = parts.target.forward(_flat_tokens(engine, step), step.spans, engine.cache, rows)
+    rows = flat.asked_rows(step)
+    out = parts.target.forward(flat.flat_tokens(engine, step), step.spans, engine.cache, rows)
     step.features = out.features
     num_judged = sum(1 + n for n in step.verify_len)
-    sequences, drafts = _judged(step)
+    sequences, drafts = flat.judged(step)
     law = laws.row_laws(out.logits, sequences, drafts)
     if drafted:
         step.p_target, step.p_plain = law[:num_judged], law[num_judged:]
@@ -170,47 +170,9 @@ def _verify(engine: "Engine", step: Step) -> None:
         step.plain = _draw_plain(engine, step, step.p_plain)
 
 
-def _asked_rows(step: Step) -> Int[Tensor, " N"] | None:
-    """Every decoding row, and the last row of each prompt that is complete; None when that is all rows."""
-    if not step.chunks:
-        return None
-    first = sum(1 + n for n in step.verify_len)
-    rows = list(range(first))
-    for sequence, span in step.chunks:
-        first += span.count
-        if _completes(sequence, span):
-            rows.append(first - 1)
-    return torch.tensor(rows, dtype=torch.int64)
-
-
-def _completes(sequence: Sequence, span: Span) -> bool:
-    return span.start + span.count == len(sequence.request.prompt)
-
-
-def _flat_tokens(engine: "Engine", step: Step) -> Int[Tensor, " B"]:
-    device, prompt = engine.device, [t for s, x in step.chunks for t in s.tokens[x.start : x.start + x.count]]
-    anchors = [s.tokens[-1] for s in step.decoding]
-    if step.draft is None:
-        return torch.tensor(anchors + prompt, dtype=torch.int64, device=device)
-    width = step.draft.tokens.shape[1] + 1
-    picks = [r * width + j for r, n in enumerate(step.verify_len) for j in range(1 + n)]
-    column = torch.tensor(anchors, dtype=torch.int64, device=device)[:, None]
-    flat = torch.cat((column, step.draft.tokens), dim=1).flatten()[torch.tensor(picks, device=device)]
-    return torch.cat((flat, torch.tensor(prompt, dtype=torch.int64, device=device))) if prompt else flat
-
-
-def _judged(step: Step) -> tuple[list[Sequence], list[list[int]]]:
-    """Whose laws the asked rows are, and the drafts before each (their ids are read back only for a penalty)."""
-    completed = [s for s, span in step.chunks if _completes(s, span)]
-    drafts = [[0] * n for n in step.verify_len]
-    if step.draft is not None and any(s.request.params.penalises for s in step.decoding):
-        drafts = [ids[:n] for ids, n in zip(step.draft.tokens.tolist(), step.verify_len, strict=True)]
-    return [*step.decoding, *completed], [*drafts, *([] for _ in completed)]
-
-
 def _draw_plain(engine: "Engine", step: Step, p_plain: Float[Tensor, "P V"]) -> Int[Tensor, " P"]:
     """Tokens without a draft: undrafted rows at their anchors, and each prefill's own token at its last position."""
-    completed = [s for s, span in step.chunks if _completes(s, span)]
+    completed = [s for s, span in step.chunks if flat.completes(s, span)]
     rows: Row[Sequence] = completed if step.draft is not None else [*step.decoding, *completed]
     seeds = torch.tensor([s.request.seed for s in rows], dtype=torch.int64, device=engine.device)
     anchors = torch.tensor([s.anchor_position for s in rows], dtype=torch.int64, device=engine.device)

@@ -16,7 +16,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from sparkit.capacity import Capacity
-from sparkit.compose import ANALYTIC, make
+from sparkit.compose import make
+from sparkit.curves import ANALYTIC
 from sparkit.decisions import Addressed, Purpose, Until
 from sparkit.protocols import CALIBRATORS, SCHEDULERS, Calibrator, Scheduler
 from sparkit.registry import parse_spec

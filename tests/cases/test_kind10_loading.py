@@ -267,6 +267,7 @@ def test_gguf_header_is_read(tmp_path: Path) -> None:
         (GOOD[:-20], r"tensor 'b' \[32\] ends at byte .*: truncated or damaged"),
         (GOOD[:60], "the header asks for .*: truncated"),
         (_gguf([], [_tensor("a", [10**15])]), "truncated or damaged"),
+        (_gguf([], [_tensor(name, [64]) for name in "abc"], b"\0" * 256), "its tensors share bytes"),
         (_gguf([], [_tensor("a", [2], 77)]), "GGML type 77; known: F32"),
         (_gguf([], [_tensor("a", [31], 3)]), "Q4_1 packs rows in 32s"),
         (_gguf([], [_tensor("a", [1] * 5)]), "has 5 axes"),

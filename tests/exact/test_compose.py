@@ -11,7 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkit.compose import ASSETS, PLAIN, assemble, capacity_file
+from sparkit.compose import ASSETS, PLAIN, assemble
+from sparkit.curves import capacity_file
 from sparkit.drafters.layout import save_drafter
 from sparkit.protocols import DRAFTERS
 from sparkit.recipe import Recipe

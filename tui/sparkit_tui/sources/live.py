@@ -31,7 +31,8 @@ class LiveSource:
 
     def open(self) -> Sequence[Item]:
         """Imports torch, loads the models, announces the run; the device is measured later."""
-        from sparkit.compose import assemble, capacity_file
+        from sparkit.compose import assemble
+        from sparkit.curves import capacity_file
 
         recipe = recipe_of(self.settings)
         is_known = recipe.capacity != "measured" or capacity_file(recipe).is_file()
