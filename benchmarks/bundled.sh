@@ -22,8 +22,8 @@ tau() {  # accepted lengths: everything verified, 64 prompts a domain
 speed() {  # batch 1, beside plain decoding: heads and schedulers of dspark; block verification; the other drafters
     $bin/sparkit compose --drafter dspark --head markov --head rnn --scheduler fixed --scheduler greedy --scheduler foresight \
         --num-prompts 12 --max-new-tokens 128 --json "$out/speed-batch1-cpu-$day.json"
-    $bin/sparkit compose --drafter dspark --head rnn --verifier rejection --verifier block --scheduler fixed \
-        --calibrator identity --num-prompts 12 --max-new-tokens 128 --json "$out/speed-block-cpu-$day.json"
+    $bin/sparkit compose --drafter dspark --head rnn --verifier rejection --verifier block --gamma 4 --gamma 5 --gamma 7 \
+        --scheduler fixed --calibrator identity --num-prompts 12 --max-new-tokens 128 --json "$out/speed-block-cpu-$day.json"
     $bin/sparkit compose --drafter dflash --drafter eagle3 --drafter mtp --scheduler fixed --scheduler greedy \
         --num-prompts 12 --max-new-tokens 128 --json "$out/speed-drafters-cpu-$day.json"
 }
