@@ -21,7 +21,8 @@ from sparkit.drafters.matching import allowed_gamma, require_absorbed, require_m
 from sparkit.protocols import Anchors, Kind, Span, Target
 from sparkit.rounds import Draft
 from sparkit.targets.cache import SlotCache
-from sparkit.targets.ragged import attention, mark, store
+from sparkit.targets.marker import mark
+from sparkit.targets.ragged import attention, store
 
 
 class BlockDrafter:

@@ -24,7 +24,8 @@ from sparkit.drafters.vocabulary import spread, target_ids
 from sparkit.protocols import Anchors, Kind, Span, Target
 from sparkit.rounds import Draft
 from sparkit.targets.cache import SlotCache
-from sparkit.targets.ragged import mark, store
+from sparkit.targets.marker import mark
+from sparkit.targets.ragged import store
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from sparkit.protocols import Target
-from sparkit.targets.loaders.layout import document_of
+from sparkit.targets.loaders.config_json import document_of
 from sparkit.targets.model import TransformerTarget
 from sparkit.targets.transformer import TransformerConfig
 

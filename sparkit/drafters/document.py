@@ -10,8 +10,8 @@ from typing import Any, get_args
 
 from sparkit.drafters.config import HEAD_NAMES, Algorithm, DrafterConfig
 from sparkit.files import shown
+from sparkit.targets.loaders.config_json import MAX_SIZE, config_of
 from sparkit.targets.loaders.folder import read_object
-from sparkit.targets.loaders.layout import MAX_SIZE, config_of
 
 MAX_TEXT = 500  # characters
 

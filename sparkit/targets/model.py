@@ -20,8 +20,9 @@ from torch import Tensor
 from sparkit.protocols import Span, TargetOutput
 from sparkit.targets.cache import SlotCache
 from sparkit.targets.decoder import Decoder
+from sparkit.targets.marker import Marker, mark
 from sparkit.targets.plain import Attend
-from sparkit.targets.ragged import Marker, attention, mark
+from sparkit.targets.ragged import attention
 from sparkit.targets.transformer import Transformer
 
 

@@ -1,150 +1,21 @@
-"""A step is one flat row of tokens; a marker says which request and position each token belongs to.
+"""Attention of a flat row over the slots it belongs to, on a *view* of the cache, never on a copy.
 
-Dense layers run on the flat row, so a step costs what B = sum(1 + verify_len) costs; only attention looks at the
-marker (design section 2). Attention works on a *view* of the slots in use, never on a copy of the cache: slots are
-handed out lowest first, so the requests of a step nearly always occupy one contiguous range.
+    store(cache, layer, marker, k, v), attend(cache, layer, marker, q)       one layer
+    attention(cache, marker, num_heads)(layer, qkv)                          all layers of a step, views cut once
 
->>> marker = mark([Span(slot=0, start=5, count=3)])
+Slots are handed out lowest first, so the requests of a step nearly always occupy one contiguous range.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from sparkit.protocols import Span
 from sparkit.targets.cache import SlotCache
-
-LONG_SPAN = 24
-"""Spans longer than this (prefill chunks) attend on their own, so that they do not pad everybody's queries."""
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Requests whose attention runs in one call: slots lo..hi, queries padded to `width` a slot."""
-
-    lo: int
-    hi: int
-    width: int
-    key_len: int
-    first: int  # flat index of the group's first token
-    last: int  # one past its last
-    scatter: Int[Tensor, " n"] | None  # flat token -> row of the padded queries; None when nothing is padded
-    mask: Bool[Tensor, "slots 1 width key_len"] | None  # None: every key is visible
-
-
-@dataclass(frozen=True, slots=True)
-class Marker:
-    """Where every token of a flat row belongs."""
-
-    spans: tuple[Span, ...]
-    slots: Int[Tensor, " B"]
-    positions: Int[Tensor, " B"]
-    groups: tuple[Group, ...]
-    rows: Int[Tensor, " N"] | None = field(default=None)  # flat rows whose logits are asked; None: all
-
-    @property
-    def num_tokens(self) -> int:
-        """B, the tokens in the row."""
-        return int(self.positions.shape[0])
-
-
-def _positions(spans: Sequence[Span], device: torch.device | str) -> Int[Tensor, " B"]:
-    if len(spans) == 1:
-        return torch.arange(spans[0].start, spans[0].start + spans[0].count, device=device)
-    flat = [p for span in spans for p in range(span.start, span.start + span.count)]
-    return torch.tensor(flat, dtype=torch.int64, device=device)
-
-
-def _slots(spans: Sequence[Span], device: torch.device | str) -> Int[Tensor, " B"]:
-    if len(spans) == 1:
-        return torch.full((spans[0].count,), spans[0].slot, dtype=torch.int64, device=device)
-    return torch.tensor([s.slot for s in spans for _ in range(s.count)], dtype=torch.int64, device=device)
-
-
-def _group(
-    spans: Sequence[Span], first: int, device: torch.device | str, *, bidirectional: bool, window: int | None
-) -> Group:
-    lo, hi = min(s.slot for s in spans), max(s.slot for s in spans) + 1
-    width = max(s.count for s in spans)
-    key_len = max(s.start + s.count for s in spans)
-    size = sum(s.count for s in spans)
-    in_order = [s.slot for s in spans] == list(range(lo, hi))
-    scatter = None
-    if not (in_order and all(s.count == width for s in spans)):
-        flat = [(s.slot - lo) * width + i for s in spans for i in range(s.count)]
-        scatter = torch.tensor(flat, dtype=torch.int64, device=device)
-    mask = _mask(spans, lo, hi, width, key_len, device, bidirectional=bidirectional, window=window)
-    return Group(lo, hi, width, key_len, first, first + size, scatter, mask)
-
-
-def _mask(
-    spans: Sequence[Span],
-    lo: int,
-    hi: int,
-    width: int,
-    key_len: int,
-    device: torch.device | str,
-    *,
-    bidirectional: bool,
-    window: int | None,
-) -> Bool[Tensor, "slots 1 width key_len"] | None:
-    every_key = all(s.start + s.count == key_len for s in spans) and (bidirectional or width == 1)
-    if every_key and window is None and len(spans) == hi - lo:
-        return None
-    starts, ends = [0] * (hi - lo), [1] * (hi - lo)  # an idle slot sees key 0: a row without any key would be nan
-    for span in spans:
-        starts[span.slot - lo], ends[span.slot - lo] = span.start, span.start + span.count
-    start = torch.tensor(starts, device=device)[:, None, None]
-    end = torch.tensor(ends, device=device)[:, None, None]
-    query = start + torch.arange(width, device=device)[None, :, None]
-    key = torch.arange(key_len, device=device)[None, None, :]
-    seen = (key < end).expand(-1, width, -1) if bidirectional else (key <= query)
-    if window is not None:
-        # Padded queries may lie past the window; they keep key 0 so that no row is empty.
-        seen = seen & ((key > query - window) | ((key == 0) & (query >= end)))
-    return seen[:, None]
-
-
-def mark(
-    spans: Sequence[Span],
-    *,
-    device: torch.device | str = "cpu",
-    rows: Int[Tensor, " N"] | None = None,
-    bidirectional: bool = False,
-    window: int | None = None,
-) -> Marker:
-    """Lays out the spans one after the other, in the order given; all tokens of a slot must be in one span.
-
-    Args:
-        spans: what each request brings; every count at least 1, slots distinct.
-        device: where the index tensors live.
-        rows: flat rows whose logits are wanted; None means all.
-        bidirectional: tokens of a span see each other both ways (draft blocks) instead of causally.
-        window: sliding window in positions, or None.
-
-    Raises:
-        ValueError: for an empty step, an empty span, or two spans of one slot.
-    """
-    if not spans or any(s.count < 1 for s in spans):
-        raise ValueError(f"mark(spans={list(spans)!r}): expected at least one span and every count >= 1")
-    if len({s.slot for s in spans}) != len(spans):
-        raise ValueError(f"mark(spans={list(spans)!r}): two spans share a slot; merge them into one")
-    groups: list[Group] = []
-    first, run = 0, []  # short spans side by side share a group, each long span has its own
-    for span in [*spans, None]:
-        if span is not None and span.count <= LONG_SPAN:
-            run.append(span)
-            continue
-        for members in ([run] if run else []) + ([[span]] if span is not None else []):
-            groups.append(_group(members, first, device, bidirectional=bidirectional, window=window))
-            first = groups[-1].last
-        run = []
-    return Marker(tuple(spans), _slots(spans, device), _positions(spans, device), tuple(groups), rows)
+from sparkit.targets.marker import Group, Marker
 
 
 def store(cache: SlotCache, layer: int, marker: Marker, k: Float[Tensor, "B h e"], v: Float[Tensor, "B h e"]) -> None:

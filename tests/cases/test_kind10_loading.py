@@ -17,8 +17,8 @@ from safetensors.torch import load_file, save_file
 
 from sparkit.protocols import Span
 from sparkit.targets.loaders import load_target, save_model
+from sparkit.targets.loaders.config_json import config_of
 from sparkit.targets.loaders.gguf_file import PACKINGS, read_gguf
-from sparkit.targets.loaders.layout import config_of
 from sparkit.targets.loaders.safetensors_file import read_header
 from sparkit.targets.model import TransformerTarget
 from sparkit.targets.transformer import Transformer, TransformerConfig

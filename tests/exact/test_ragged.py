@@ -8,8 +8,9 @@ from torch import Tensor
 
 from sparkit.protocols import Span
 from sparkit.targets.cache import SlotCache
+from sparkit.targets.marker import LONG_SPAN, mark
 from sparkit.targets.model import TransformerTarget
-from sparkit.targets.ragged import LONG_SPAN, attend, mark, store
+from sparkit.targets.ragged import attend, store
 from sparkit.targets.transformer import Transformer, TransformerConfig
 
 MAX_LEN = 48

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from sparkit.files import read_json, scratch_for, shown, write_json
-from sparkit.targets.loaders.layout import Piece, config_of, document_of, tensors_of, token_ids
+from sparkit.targets.loaders.config_json import config_of, document_of, token_ids
+from sparkit.targets.loaders.layout import Piece, tensors_of
 from sparkit.targets.loaders.safetensors_file import FLOATS, Entry, Shards
 from sparkit.targets.transformer import Transformer, TransformerConfig
 

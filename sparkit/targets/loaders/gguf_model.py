@@ -19,10 +19,11 @@ from einops import rearrange
 from torch import Tensor
 
 from sparkit.files import shown, write_json
+from sparkit.targets.loaders.config_json import config_of
 from sparkit.targets.loaders.folder import new_folder, write_folder
 from sparkit.targets.loaders.gguf_file import PACKINGS, GGUFFile, PackedTensor, read_gguf
 from sparkit.targets.loaders.gguf_vocabulary import tokenizer_files
-from sparkit.targets.loaders.layout import config_of, tensors_of
+from sparkit.targets.loaders.layout import tensors_of
 
 FORMAT = "1"  # of the converted folder; a new number converts again
 _LAYER = {

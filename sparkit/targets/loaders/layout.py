@@ -1,30 +1,15 @@
-"""The layout of the `transformers` library: config.json to our config and back, its tensor names to ours and back.
+"""The tensor names of the `transformers` library to ours and back.
 
-Ours fuses what is multiplied by the same input: q, k, v in one matrix, gate and up in one. Families: llama and qwen3.
-Whatever a config asks for that we would not compute exactly is refused by name, never ignored.
+Ours fuses what is multiplied by the same input: q, k, v in one matrix, gate and up in one.
 
-    config_of({"model_type": "llama", "vocab_size": 32, ...}, "config.json").num_layers
+>>> config = TransformerConfig(vocab_size=32, hidden_size=8, intermediate_size=16, num_layers=1, num_heads=2)
+>>> [piece.shape for piece in tensors_of(config)["layers.0.mlp.gate_up.weight"]]
+[(16, 8), (16, 8)]
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sparkit.files import shown
-from sparkit.targets.rope import RopeScaling
 from sparkit.targets.transformer import TransformerConfig
-
-FAMILIES = ("llama", "qwen3")
-MAX_SIZE = 1 << 24  # of any one axis
-MAX_LAYERS = 1024
-MAX_POSITIONS = 1 << 20
-_SCALINGS = {
-    "linear": ("factor",),
-    "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
-    "yarn": ("factor", "original_max_position_embeddings"),
-}
-_YARN_OPTIONS = ("beta_fast", "beta_slow", "attention_factor")
-
-Document = Mapping[str, Any]
 
 
 class Piece(NamedTuple):
@@ -32,198 +17,6 @@ class Piece(NamedTuple):
 
     name: str
     shape: tuple[int, ...]
-
-
-def config_of(document: Document, where: str) -> TransformerConfig:
-    """Our config of a config.json.
-
-    Args:
-        document: the parsed file.
-        where: its name, for messages.
-
-    Raises:
-        ValueError: naming the field that is missing, out of range, contradictory or not supported.
-    """
-    try:
-        return _config(document, where)
-    except ValueError as error:
-        raise ValueError(str(error) if str(error).startswith(where) else f"{where}: {error}") from error
-
-
-def _config(document: Document, where: str) -> TransformerConfig:
-    family = document.get("model_type")
-    if family not in FAMILIES:
-        raise ValueError(
-            f"{where}: model_type {shown(family)} is not one of {', '.join(FAMILIES)}; "
-            "use --target hf:PATH for other models"
-        )
-    if document.get("hidden_act", "silu") != "silu":
-        raise ValueError(
-            f"{where}: hidden_act {shown(document['hidden_act'])}: only silu is supported; use --target hf:PATH"
-        )
-    read = _Reader(document, where)
-    heads = read.count("num_attention_heads")
-    hidden, layers = read.count("hidden_size"), read.count("num_hidden_layers", most=MAX_LAYERS)
-    theta, scaling = _rope(document, where)
-    window, sliding = _sliding(document, where, layers) if family == "qwen3" else (None, ())
-    return TransformerConfig(
-        vocab_size=read.count("vocab_size"),
-        hidden_size=hidden,
-        intermediate_size=read.count("intermediate_size"),
-        num_layers=layers,
-        num_heads=heads,
-        num_kv_heads=read.count("num_key_value_heads", heads),
-        head_dim=read.count("head_dim", 128 if family == "qwen3" else hidden // heads),
-        rope_theta=theta,
-        rope_scaling=scaling,
-        norm_eps=read.number("rms_norm_eps", 1e-6),
-        qk_norm=family == "qwen3",
-        tie_embeddings=read.flag("tie_word_embeddings"),
-        attention_bias=read.flag("attention_bias"),
-        mlp_bias=family == "llama" and read.flag("mlp_bias"),
-        sliding_window=window,
-        sliding_layers=sliding,
-        max_positions=min(read.count("max_position_embeddings", 2048, most=1 << 40), MAX_POSITIONS),
-        eos_ids=token_ids(document.get("eos_token_id"), f"{where}: eos_token_id"),
-    )
-
-
-class _Reader(NamedTuple):
-    document: Document
-    where: str
-
-    def count(self, name: str, default: int | None = None, *, most: int = MAX_SIZE) -> int:
-        value = self.document.get(name)
-        value = default if value is None else value
-        if type(value) is not int or not 1 <= value <= most:
-            raise ValueError(f"{self.where}: {name} is {shown(value)}; expected a whole number from 1 to {most}")
-        return value
-
-    def number(self, name: str, default: float | None = None) -> float:
-        value: Any = self.document.get(name)
-        value = default if value is None else value
-        if type(value) not in (int, float) or not 0 < value < float("inf"):
-            raise ValueError(f"{self.where}: {name} is {shown(value)}; expected a number above 0")
-        return float(value)
-
-    def flag(self, name: str) -> bool:
-        value = self.document.get(name)
-        if not isinstance(value, bool | None):
-            raise ValueError(f"{self.where}: {name} is {shown(value)}; expected true or false")
-        return bool(value)
-
-
-def token_ids(value: object, where: str) -> tuple[int, ...]:
-    """A token id, a list of them, or null."""
-    ids = value if isinstance(value, list) else [] if value is None else [value]
-    if any(type(i) is not int or i < 0 for i in ids):
-        raise ValueError(f"{where} is {shown(value)}; expected a token id, a list of them, or null")
-    return tuple(ids)
-
-
-def _rope(document: Document, where: str) -> tuple[float, RopeScaling | None]:
-    """Reads `rope_parameters` (new style), or `rope_theta` and `rope_scaling` (old style); both must agree."""
-    new, old = document.get("rope_parameters"), document.get("rope_scaling")
-    for name, value in (("rope_parameters", new), ("rope_scaling", old)):
-        if value is not None and not isinstance(value, Mapping):
-            raise ValueError(f"{where}: {name} is {shown(value)}; expected an object or null")
-    if new and old and dict(new) != {**new, **old}:
-        raise ValueError(f"{where}: rope_parameters and rope_scaling disagree: {shown(new)} and {shown(old)}; keep one")
-    rope = {**(old or {}), **(new or {})}
-    thetas = {float(d["rope_theta"]) for d in (document, rope) if type(d.get("rope_theta")) in (int, float)}
-    if len(thetas) > 1:
-        raise ValueError(f"{where}: rope_theta is given as {sorted(thetas)}; keep one")
-    rope |= {"rope_theta": thetas.pop() if thetas else 10_000.0}
-    if (partial := rope.get("partial_rotary_factor", document.get("partial_rotary_factor", 1.0))) != 1.0:
-        raise ValueError(f"{where}: partial_rotary_factor {shown(partial)} is not supported; use --target hf:PATH")
-    return _Reader(rope, where).number("rope_theta"), _scaling(rope, document, where)
-
-
-def _scaling(rope: dict[str, Any], document: Document, where: str) -> RopeScaling | None:
-    kind = rope.get("rope_type", rope.get("type", "default"))
-    if kind == "default":
-        return None
-    if not isinstance(kind, str) or kind not in _SCALINGS or rope.get("mscale") or rope.get("truncate") is False:
-        raise ValueError(
-            f"{where}: rope scaling {shown(kind)} with {shown(sorted(rope))} is not one of default, "
-            f"{', '.join(_SCALINGS)}; use --target hf:PATH"
-        )
-    if kind != "linear" and rope.get("original_max_position_embeddings") is None:
-        rope = {**rope, "original_max_position_embeddings": document.get("max_position_embeddings")}
-    read = _Reader(rope, f"{where}, rope {kind}")
-    values = {name: read.number(name) for name in _SCALINGS[kind]}
-    values |= {name: read.number(name) for name in _YARN_OPTIONS if kind == "yarn" and rope.get(name) is not None}
-    original = values.pop("original_max_position_embeddings", 8192)
-    return RopeScaling(kind=kind, original_max_positions=int(original), **values)  # type: ignore[arg-type]
-
-
-def _sliding(document: Document, where: str, layers: int) -> tuple[int | None, tuple[int, ...]]:
-    """Qwen3: a window, on the layers that `layer_types` names or from `max_window_layers` on."""
-    read = _Reader(document, where)
-    if not read.flag("use_sliding_window") or document.get("sliding_window") is None:
-        return None, ()
-    kinds = document.get("layer_types")
-    if kinds is None:
-        first = document.get("max_window_layers", 28)
-        kinds = ["full_attention" if i < first else "sliding_attention" for i in range(layers)]
-    if not isinstance(kinds, list) or len(kinds) != layers or set(kinds) - {"full_attention", "sliding_attention"}:
-        raise ValueError(f"{where}: layer_types is {shown(kinds)}; expected {layers} of full_ or sliding_attention")
-    return read.count("sliding_window"), tuple(i for i, kind in enumerate(kinds) if kind == "sliding_attention")
-
-
-def document_of(config: TransformerConfig, dtype: str) -> dict[str, Any]:
-    """The config.json of a config.
-
-    Raises:
-        ValueError: if neither family can say it.
-    """
-    if (config.qk_norm and config.mlp_bias) or (config.sliding_window and not config.qk_norm):
-        raise ValueError("this config is of neither family: qwen3 has no mlp_bias, llama no sliding window")
-    family, scaling = (
-        ("qwen3", "Qwen3ForCausalLM") if config.qk_norm else ("llama", "LlamaForCausalLM"),
-        config.rope_scaling,
-    )
-    rope: dict[str, Any] = {
-        "rope_type": "default" if scaling is None else scaling.kind,
-        "rope_theta": config.rope_theta,
-    }
-    if scaling is not None:
-        known = {**_fields(scaling), "original_max_position_embeddings": scaling.original_max_positions}
-        options = _YARN_OPTIONS if scaling.kind == "yarn" else ()
-        rope |= {name: known[name] for name in (*_SCALINGS[scaling.kind], *options) if known[name] is not None}
-    document = {
-        "architectures": [family[1]],
-        "model_type": family[0],
-        "vocab_size": config.vocab_size,
-        "hidden_size": config.hidden_size,
-        "intermediate_size": config.intermediate_size,
-        "num_hidden_layers": config.num_layers,
-        "num_attention_heads": config.num_heads,
-        "num_key_value_heads": config.kv_heads,
-        "head_dim": config.head_size,
-        "hidden_act": "silu",
-        "rms_norm_eps": config.norm_eps,
-        "rope_parameters": rope,
-        "max_position_embeddings": config.max_positions,
-        "tie_word_embeddings": config.tie_embeddings,
-        "attention_bias": config.attention_bias,
-        "eos_token_id": list(config.eos_ids) if len(config.eos_ids) != 1 else config.eos_ids[0],
-        "dtype": dtype,
-    }
-    if not config.qk_norm:
-        return {**document, "mlp_bias": config.mlp_bias}
-    kinds = ["sliding_attention" if i in config.sliding_layers else "full_attention" for i in range(config.num_layers)]
-    is_windowed = config.sliding_window is not None
-    return {
-        **document,
-        "use_sliding_window": is_windowed,
-        "sliding_window": config.sliding_window,
-        "layer_types": kinds,
-    }
-
-
-def _fields(scaling: RopeScaling) -> dict[str, Any]:
-    return {name: getattr(scaling, name) for name in scaling.__slots__}
 
 
 def tensors_of(config: TransformerConfig) -> dict[str, tuple[Piece, ...]]:
@@ -237,10 +30,10 @@ def tensors_of(config: TransformerConfig) -> dict[str, tuple[Piece, ...]]:
         names[ours + "attention_norm.weight"] = (Piece(theirs + "input_layernorm.weight", (d,)),)
         names[ours + "mlp_norm.weight"] = (Piece(theirs + "post_attention_layernorm.weight", (d,)),)
         for name, pieces, has_bias in _matrices(config):
-            shown = [(theirs + piece, shape) for piece, shape in pieces]
-            names[f"{ours}{name}.weight"] = tuple(Piece(f"{piece}.weight", shape) for piece, shape in shown)
+            found = [(theirs + piece, shape) for piece, shape in pieces]
+            names[f"{ours}{name}.weight"] = tuple(Piece(f"{piece}.weight", shape) for piece, shape in found)
             if has_bias:
-                names[f"{ours}{name}.bias"] = tuple(Piece(f"{piece}.bias", shape[:1]) for piece, shape in shown)
+                names[f"{ours}{name}.bias"] = tuple(Piece(f"{piece}.bias", shape[:1]) for piece, shape in found)
         for part in ("q_norm", "k_norm") if config.qk_norm else ():
             names[f"{ours}attention.{part}.weight"] = (Piece(f"{theirs}self_attn.{part}.weight", (e,)),)
     names["norm.weight"] = (Piece("model.norm.weight", (d,)),)
