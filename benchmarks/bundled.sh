@@ -62,7 +62,7 @@ serving() {  # needs traces: the frontier on recorded acceptance and a stated ro
 }
 
 real() {  # the closed loop on the engine
-    $bin/sparkit simulate --real --scheduler fixed --scheduler greedy --scheduler delayed --scheduler foresight \
+    $bin/sparkit simulate --real --scheduler fixed --scheduler greedy --users 1 --users 4 --users 16 --users 32 --users 64 \
         --trace "$scratch/real.jsonl" --json "$out/real-cpu-$day.json"
     $bin/sparkit replay "$scratch/real.jsonl"
 }

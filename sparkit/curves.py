@@ -47,11 +47,11 @@ def capacity_of(recipe: Recipe, parts: Parts, *, measure: bool) -> Capacity:
 
 
 def measured_capacity(recipe: Recipe, parts: Parts) -> Capacity:
-    """The cached curve of this device and composition, taken now (under 3 s) when there is none."""
+    """The cached curve of this device and composition, taken now (some seconds) when there is none."""
     path = capacity_file(recipe)
     if path.is_file():
         return Capacity.load(path)
-    sizes = sorted({1, recipe.batch})
+    sizes = sorted({1, -(-recipe.batch // 4), recipe.batch})
     found = profiling.profile(
         parts, gamma=recipe.gamma, num_requests=sizes, context_len=min(96, parts.target.max_positions // 4),
         max_seconds=2.5, source=f"measured: {recipe.device}, {recipe.target}, {recipe.drafter}",
@@ -65,6 +65,6 @@ def capacity_file(recipe: Recipe) -> Path:
     """Where the measured curve of a recipe is cached (SPARKIT_CACHE, else the user's cache folder)."""
     home = os.environ.get("SPARKIT_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     names = ("target", "drafter", "head", "confidence", "calibrator", "verifier", "gamma", "batch", "device", "dtype")
-    facts = [getattr(recipe, name) for name in names] + [torch.__version__, torch.get_num_threads()]
+    facts = [getattr(recipe, name) for name in names] + [torch.__version__, torch.get_num_threads(), profiling.METHOD]
     key = hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()[:16]
     return Path(home) / "sparkit" / "capacity" / f"{key}.json"

@@ -3,6 +3,8 @@
 Every (num_requests, verify_len) is one step of the real `Engine`, read by phase off its rounds; lengths are taken in
 turn, back and forth, so that a slow moment of the machine falls on all of them, and the median counts. An undrafted
 step is one of the "lengths" (None). The scheduler's own plan is made and thrown away: its time belongs to the step.
+Batches are ragged, as they are in service: contexts from half to one and a half of the length asked for, every other
+request verifying more than the mean and the others less; the same tokens in equal rows cost a third less.
 
     profile(parts, gamma=7, num_requests=(1, 4, 16), context_len=128).capacity.save(path)
 """
@@ -23,6 +25,8 @@ from sparkit.engine import Engine, Parts, Request
 from sparkit.protocols import Scheduler
 from sparkit.rounds import Limits, Plan, Round, Rounds, Seconds
 
+METHOD = 2
+"""Raised when what is measured changes: curves kept from before are not used."""
 WARM_UP = 2  # steps after a prefill: the first absorbs the prompts
 MIN_SWEEPS = 2  # however late it is
 
@@ -48,7 +52,7 @@ class Profile:
 
 @dataclass(slots=True)
 class Steered:
-    """The composition's scheduler, overruled: everybody verifies `verify_len` drafts."""
+    """The composition's scheduler, overruled: `verify_len` drafts a request in the mean, in ragged rows."""
 
     inner: Scheduler
     verify_len: int | None = None
@@ -68,7 +72,9 @@ class Steered:
     ) -> tuple[Plan, Any]:
         """As told, at the cost of the composition's own plan."""
         _, memory = self.inner.plan(survival, capacity, limits, memory)
-        return Plan(limits.ceiling.clamp(max=self.verify_len or 0)), memory
+        gamma = survival.shape[1]
+        wanted = torch.tensor(ragged(self.verify_len or 0, gamma, len(survival)), device=limits.ceiling.device)
+        return Plan(torch.minimum(limits.ceiling, wanted.to(limits.ceiling))), memory
 
     def observe(self, memory: Any, rounds: Rounds) -> Any:
         """The composition's."""
@@ -77,6 +83,16 @@ class Steered:
     def observe_undrafted(self, memory: Any, num_tokens: int, num_requests: int, seconds: float) -> Any:
         """The composition's."""
         return self.inner.observe_undrafted(memory, num_tokens, num_requests, seconds)
+
+
+def ragged(mean: int, gamma: int, num: int) -> list[int]:
+    """Lengths in 0..gamma of `num` requests, as different as they can be by turns; they sum to mean * num.
+
+    >>> ragged(3, 7, 5)
+    [0, 6, 0, 6, 3]
+    """
+    low, high = max(0, 2 * mean - gamma), min(gamma, 2 * mean)
+    return [(low, high)[row % 2] for row in range(num - num % 2)] + [mean] * (num % 2)
 
 
 def profile(
@@ -98,21 +114,22 @@ def profile(
         parts: the composition; its scheduler is steered, everything else runs as it is.
         gamma: the block length of the engine.
         num_requests: batch sizes R; the table reaches max(R) * (1 + gamma) tokens.
-        context_len: prompt tokens of every request.
+        context_len: prompt tokens of a request, in the mean.
         repeats: sweeps over the lengths; medians are taken over them.
         kind: how the table is read between its points.
         source: names device and model in reports.
-        prompts: token ids to repeat or cut to `context_len`; () takes hashed tokens.
+        prompts: token ids to repeat or cut to length; () takes hashed tokens.
         max_seconds: sweeps stop when this has passed (two are always made).
         progress: called with steps done and steps planned.
 
     Raises:
         ValueError: when the context leaves no room for a few rounds, or a size is below 1.
     """
-    room = parts.target.max_positions - context_len
-    if context_len < 1 or room < 4 * (gamma + 1):
+    room = parts.target.max_positions - 4 * (gamma + 1)  # for prompts
+    most = room if max(num_requests, default=1) == 1 else 2 * room // 3  # the longest has one and a half of the mean
+    if not 1 <= context_len <= most:
         raise ValueError(
-            f"context_len={context_len}: expected 1 to {parts.target.max_positions - 4 * (gamma + 1)}, "
+            f"context_len={context_len}: expected 1 to {most}, "
             f"so that a few rounds of {gamma} drafts fit into the target's {parts.target.max_positions} positions"
         )
     if not num_requests or min(num_requests) < 1 or repeats < 1:
@@ -147,7 +164,7 @@ class Bench:
         engine = Engine(
             replace(parts, scheduler=scheduler, capacity=_priced(parts)), gamma=gamma, num_slots=num, prefill_chunk=1024
         )
-        rows = [_prompt(r, context_len, prompts, parts.target.vocab_size) for r in range(num)]
+        rows = [_prompt(r, _length(r, num, context_len), prompts, parts.target.vocab_size) for r in range(num)]
         return cls(engine, scheduler, tuple(Request(row, seed=r) for r, row in enumerate(rows)))
 
     def sample(self, verify_len: int | None) -> Sample:
@@ -173,6 +190,11 @@ class Bench:
             self._step(None)
         for _ in range(WARM_UP):
             self._step(0 if self.engine.parts.drafter is not None else None)
+
+
+def _length(row: int, num: int, mean: int) -> int:
+    """From half the mean to one and a half, evenly, never below 1; a request alone has the mean."""
+    return mean if num == 1 else max(1, mean // 2 + row * mean // (num - 1))
 
 
 def _priced(parts: Parts) -> Capacity:

@@ -105,7 +105,7 @@ class Foresight:
 
     def observe_undrafted(self, memory: Memory, num_tokens: int, num_requests: int, seconds: float) -> Memory:
         """Counts the steps since the last draft."""
-        return replace(memory, pace=memory.pace.after_undrafted())
+        return replace(memory, pace=memory.pace.after_undrafted(num_requests))
 
 
 def _bin(first: Float[Tensor, " R"]) -> Tensor:

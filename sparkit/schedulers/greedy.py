@@ -58,4 +58,4 @@ class Greedy:
 
     def observe_undrafted(self, memory: Pace, num_tokens: int, num_requests: int, seconds: float) -> Pace:
         """Counts the steps since the last draft."""
-        return memory.after_undrafted()
+        return memory.after_undrafted(num_requests)

@@ -4,24 +4,25 @@ import pytest
 
 from sparkit.capacity import Capacity, Curve, from_rates
 from sparkit.engine import Engine, Request
-from sparkit.pace import FORGETTING, Pace, Sums
+from sparkit.pace import FORGETTING, Pace, Step, Sums, bucket
 from sparkit.proofs.examples import paper
 from sparkit.proofs.twins import TwinTarget, appendix_a
 from tests.exact.worlds import composition
 
 
 def sums_of(*steps: tuple[int, int]) -> Sums:
-    """Steps of (tokens, batch_tokens), the last one newest."""
-    sums = Sums(0, 0.0, ())
+    """Steps of one request, (tokens, batch_tokens), the last one newest."""
+    sums = Sums()
     for tokens, batch_tokens in steps:
-        sums = sums.plus(1, tokens, batch_tokens)
+        sums = sums.plus(Step(1, batch_tokens, 1), tokens)
     return sums
 
 
 def test_steps_on_both_sides_of_a_cliff_are_priced_one_by_one() -> None:
     """Kills: a price at the mean batch: 1 and 3 tokens cost 1 s and 1/0.45 s, two steps of 2 tokens cost 4 s."""
     curve = from_rates((1.0, 0.5, 0.45))
-    assert sums_of((1, 1), (3, 3)).priced(1, curve) == pytest.approx(FORGETTING * 1.0 + 1 / 0.45)
+    lost = sums_of((1, 1), (3, 3)).lost(curve)  # against plain steps of 1 s
+    assert lost == pytest.approx(FORGETTING * 0.0 + 1 / 0.45 - 1)
     pays = Pace(((1, sums_of(*[(1, 1), (3, 3)] * 20)),))
     assert pays.drafts(1, curve, 64)
 
@@ -37,8 +38,8 @@ def test_a_draft_that_costs_and_brings_nothing_is_not_made() -> None:
 def test_old_sizes_are_forgotten() -> None:
     """Kills: a memory that grows with every size it ever saw."""
     sums = sums_of(*[(1, size) for size in range(1, 1001)])
-    assert len(sums.sizes) < 450
-    assert sum(weight for _, weight in sums.sizes) == pytest.approx(1 / (1 - FORGETTING), abs=0.1)
+    assert len(sums.steps) < 450
+    assert sum(weight for _, weight in sums.steps) == pytest.approx(1 / (1 - FORGETTING), abs=0.1)
 
 
 def test_lookahead_goes_on_drafting_in_the_papers_world() -> None:
@@ -63,7 +64,38 @@ def test_a_text_that_turned_easy_is_drafted_again_soon() -> None:
     pace = Pace(((1, sums_of(*[(1, 8)] * 80)),))
     assert not pace.drafts(1, costly, 64)
     for _ in range(63):
-        pace = pace.after_undrafted()
+        pace = pace.after_undrafted(1)
     assert pace.drafts(1, costly, 64)
-    probed = Pace(((1, dict(pace.by_requests)[1].plus(1, 6, 8)),))
+    probed = Pace(((1, dict(pace.by_bucket)[1].plus(Step(1, 8, 1), 6)),))
     assert probed.drafts(1, costly, 64)
+
+
+def test_a_prompt_in_the_same_step_changes_nothing() -> None:
+    """Kills: a busy server that always reads somebody's prompt and so never learns that drafting does not pay there."""
+    curve = Capacity(Curve(((1, 0.05), (1000, 0.15))), draft=Curve.constant(0.02))
+    for accepted, pays in ((1, False), (6, True)):
+        tokens, batch = 64 * (1 + accepted), 64 * 8
+        for prefill in (0, 256):
+            sums = Sums().plus(Step(64, batch + prefill, 64 + prefill), tokens)
+            assert Pace(((bucket(64), sums),)).drafts(64, curve, 64) is pays
+
+
+def test_about_as_many_requests_share_what_they_learnt() -> None:
+    """Kills: a new chance, and a drafter that must catch up, whenever one request more has finished."""
+    assert bucket(64) == bucket(70) != bucket(32)
+    assert [bucket(n) for n in range(1, 9)] == list(range(1, 9))
+    assert all(bucket(n + 1) - bucket(n) in (0, 1) for n in range(1, 300))
+    costly = Capacity(Curve.constant(1.0), draft=Curve.constant(1.0))
+    pace = Pace(((bucket(64), Sums().plus(Step(64, 128, 64), 64)),))
+    assert not pace.drafts(70, costly, 64)
+    assert pace.drafts(32, costly, 64)
+
+
+def test_the_curves_answer_without_prefill_is_that_of_tokens_per_second() -> None:
+    """Kills: a gain and a price that do not add up to throughput against throughput."""
+    curve = Capacity(Curve(((1, 8e-3), (64, 40e-3))), draft=Curve.constant(5e-3))
+    for tokens in range(4, 33):
+        for batch in (4, 8, 20, 32):
+            rate, plain = tokens * curve.rounds_per_second(4, batch), 4 * curve.undrafted_rate(4, 4)
+            sums = Sums().plus(Step(4, batch, 4), tokens)
+            assert (sums.gain > sums.lost(curve)) == (rate > plain)

@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sparkit.capacity import flat
 from sparkit.confidences.head import ConfidenceHead
 from sparkit.engine import Parts
-from sparkit.profiling import Profile, Sample, capacity_of, profile
+from sparkit.profiling import Bench, Profile, Sample, capacity_of, profile, ragged
 from sparkit.protocols import CALIBRATORS, DRAFTERS, SCHEDULERS, VERIFIERS
 from sparkit.rounds import Seconds
 from sparkit.targets.model import TransformerTarget
@@ -84,3 +86,21 @@ def test_room_and_sizes_are_checked(parts: Parts) -> None:
     with pytest.raises(ValueError, match=r"expected sizes of 1 or more"):
         profile(parts, gamma=3, num_requests=(0,))
     assert Profile.__slots__
+
+
+@given(mean=st.integers(0, 7), num=st.integers(1, 9))
+def test_ragged_rows_sum_to_what_was_asked(mean: int, num: int) -> None:
+    """Kills: a curve whose batch_tokens are not those of the step; equal rows, which cost less than service's."""
+    rows = ragged(mean, 7, num)
+    assert sum(rows) == mean * num
+    assert all(0 <= row <= 7 for row in rows)
+    assert num == 1 or mean in (0, 7) or len(set(rows)) > 1
+
+
+def test_contexts_differ_and_have_the_mean_that_was_asked(parts: Parts) -> None:
+    """Kills: a profile of equal contexts; a context that does not fit."""
+    bench = Bench.of(parts, 3, 4, 20, ())
+    lengths = [len(request.prompt) for request in bench.requests]
+    assert lengths == [10, 16, 23, 30]
+    with pytest.raises(ValueError, match="expected 1 to"):
+        profile(parts, gamma=3, num_requests=(1, 4), context_len=60)

@@ -22,7 +22,7 @@ import torch
 
 from sparkit.engine import Memories, Parts
 from sparkit.labels import Records
-from sparkit.pace import Pace, Sums
+from sparkit.pace import Pace, Step, Sums
 from sparkit.proofs import real
 from sparkit.proofs.batching import explore_batched
 from sparkit.proofs.choice import Chosen, chosen
@@ -162,7 +162,7 @@ class Warm:
 
     def start(self) -> Any:
         memory = self.inner.start()
-        pace = Pace(((1, Sums(32, 5.0, ((2, 5.0),))),))
+        pace = Pace(((1, Sums(32, 0.0, ((Step(1, 2, 1), 5.0),))),))
         return pace if isinstance(memory, Pace) else replace(memory, pace=pace)
 
     def __getattr__(self, name: str) -> Any:
