@@ -126,7 +126,7 @@ def profile(
         ValueError: when the context leaves no room for a few rounds, or a size is below 1.
     """
     room = parts.target.max_positions - 4 * (gamma + 1)  # for prompts
-    most = room if max(num_requests, default=1) == 1 else 2 * room // 3  # the longest has one and a half of the mean
+    most = room if max(num_requests, default=1) <= 1 else 2 * room // 3  # the longest has one and a half of the mean
     if not 1 <= context_len <= most:
         raise ValueError(
             f"context_len={context_len}: expected 1 to {most}, "
