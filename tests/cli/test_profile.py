@@ -61,7 +61,7 @@ def test_profile_refuses_a_context_without_room(sparkit_cli: Cli, target: Path) 
     """Kills: a traceback from the cache."""
     done = sparkit_cli("profile", "--target", str(target), "--drafter", "dspark:seed=1", "--context", "250")
     assert done.returncode == 2
-    assert "context_len=250: expected 1 to 224" in done.stderr
+    assert "context_len=250: expected 1 to 149" in done.stderr
 
 
 def test_calibrate_records_its_own_rounds(sparkit_cli: Cli, target: Path, tmp_path: Path) -> None:
