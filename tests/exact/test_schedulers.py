@@ -343,7 +343,7 @@ def _slow_draft() -> Capacity:
 
 @pytest.mark.parametrize("name", ["greedy", "lookahead", "delayed", "foresight"])
 def test_no_draft_where_it_does_not_pay_and_a_probe_every_64th_step(name: str) -> None:
-    """Kills: the comparison turned around; probes at 63 or 65; prefill steps counted."""
+    """Kills: the comparison turned around; probes at 63 or 65; a prompt's seconds charged to the drafts."""
     scheduler, capacity, bounds = SCHEDULERS.create(name), _slow_draft(), limits(2, 3)
     memory = scheduler.start()
     for _ in range(20):
@@ -360,9 +360,12 @@ def test_no_draft_where_it_does_not_pay_and_a_probe_every_64th_step(name: str) -
     for _ in range(20):
         memory = scheduler.observe(memory, rounds_of(torch.ones(2, 3), [3, 3], [3, 3], seconds=50.0))
     assert scheduler.drafts(memory, bounds, capacity)  # 8 tokens in 3 s against 2 in 1 s
-    for _ in range(50):
-        memory = scheduler.observe(memory, rounds_of(torch.ones(2, 3), [3, 3], [0, 0], seconds=99.0, base=300))
-    assert scheduler.drafts(memory, bounds, capacity)  # a prompt's seconds say nothing about drafting
+    for accepted in (3, 0):
+        for _ in range(50):
+            seen = rounds_of(torch.ones(2, 3), [3, 3], [accepted] * 2, seconds=99.0, base=300)
+            memory = scheduler.observe(memory, seen)
+        # A prompt's seconds say nothing about drafting; what was accepted beside it does.
+        assert scheduler.drafts(memory, bounds, capacity) is (accepted > 0)
 
 
 def test_analytic_capacity_is_compared_with_itself() -> None:
