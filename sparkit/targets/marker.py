@@ -8,7 +8,7 @@ marker (design section 2): spans side by side attend in one call, padded to the 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Int
@@ -42,12 +42,6 @@ class Marker:
     slots: Int[Tensor, " B"]
     positions: Int[Tensor, " B"]
     groups: tuple[Group, ...]
-    rows: Int[Tensor, " N"] | None = field(default=None)  # flat rows whose logits are asked; None: all
-
-    @property
-    def num_tokens(self) -> int:
-        """B, the tokens in the row."""
-        return int(self.positions.shape[0])
 
 
 def _positions(spans: Sequence[Span], device: torch.device | str) -> Int[Tensor, " B"]:
@@ -111,7 +105,6 @@ def mark(
     spans: Sequence[Span],
     *,
     device: torch.device | str = "cpu",
-    rows: Int[Tensor, " N"] | None = None,
     bidirectional: bool = False,
     window: int | None = None,
 ) -> Marker:
@@ -120,7 +113,6 @@ def mark(
     Args:
         spans: what each request brings; every count at least 1, slots distinct.
         device: where the index tensors live.
-        rows: flat rows whose logits are wanted; None means all.
         bidirectional: tokens of a span see each other both ways (draft blocks) instead of causally.
         window: sliding window in positions, or None.
 
@@ -141,4 +133,4 @@ def mark(
             groups.append(_group(members, first, device, bidirectional=bidirectional, window=window))
             first = groups[-1].last
         run = []
-    return Marker(tuple(spans), _slots(spans, device), _positions(spans, device), tuple(groups), rows)
+    return Marker(tuple(spans), _slots(spans, device), _positions(spans, device), tuple(groups))
