@@ -193,6 +193,16 @@ def test_released_configs_are_understood():
     assert (masks.gamma, masks.num_slots) == (6, 7)
 
 
+@pytest.mark.parametrize("value", [["vanilla"] * 10_000, "v" * 10_000, 3])
+def test_a_head_is_named_by_a_short_text(value: object):
+    """Kills: a list taken for a name, and a message as long as the file."""
+    with pytest.raises(
+        ValueError, match=r"config.json: markov_head_type is .*; expected a text of at most 500 char"
+    ) as caught:
+        drafter_config({**QWEN, **BLOCK, **SPARK, "markov_head_type": value}, "config.json")
+    assert len(str(caught.value)) < 300
+
+
 def test_b26_rank_zero_and_the_confidence_flag():
     """Unset with rank 0: width d. Set with rank 0: refused when the config is made."""
     off = {"markov_rank": 0, "enable_confidence_head": True}

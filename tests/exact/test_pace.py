@@ -73,10 +73,9 @@ def test_a_text_that_turned_easy_is_drafted_again_soon() -> None:
 def test_a_prompt_in_the_same_step_changes_nothing() -> None:
     """Kills: a busy server that always reads somebody's prompt and so never learns that drafting does not pay there."""
     curve = Capacity(Curve(((1, 0.05), (1000, 0.15))), draft=Curve.constant(0.02))
-    for accepted, pays in ((1, False), (6, True)):
-        tokens, batch = 64 * (1 + accepted), 64 * 8
+    for accepted, pays in ((64, False), (90, True)):  # the draft and its verification cost 73.7 tokens
         for prefill in (0, 256):
-            sums = Sums().plus(Step(64, batch + prefill, 64 + prefill), tokens)
+            sums = Sums().plus(Step(64, 512 + prefill, 64 + prefill), 64 + accepted)
             assert Pace(((bucket(64), sums),)).drafts(64, curve, 64) is pays
 
 

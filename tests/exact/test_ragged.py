@@ -179,6 +179,9 @@ def test_wrong_spans_are_refused() -> None:
         target.forward(_text(2, 0), [Span(0, 1, 2)], cache)
     with pytest.raises(ValueError, match="at most 8 positions"):
         target.forward(_text(9, 0), [Span(0, 0, 9)], cache)
+    longer = target.new_cache(1, MAX_LEN + 8)  # than the model has positions
+    with pytest.raises(ValueError, match=f"at most {MAX_LEN} positions"):
+        target.forward(_text(MAX_LEN + 1, 0), [Span(0, 0, MAX_LEN + 1)], longer)
     with pytest.raises(ValueError, match="two spans share a slot"):
         mark([Span(0, 0, 1), Span(0, 1, 1)])
     with pytest.raises(ValueError, match="every count >= 1"):
