@@ -42,9 +42,9 @@ traces() {  # full-verification rounds of held-out prompts
     $bin/python benchmarks/heldout_prompts.py --num 330 --domain math --domain code > "$scratch/prompts.jsonl"
     $bin/python benchmarks/heldout_prompts.py --num 1300 --domain chat >> "$scratch/prompts.jsonl"
     $bin/sparkit compose --drafter dspark --scheduler fixed --capacity roofline --calibrator identity --batch 32 \
-        --prompts "$scratch/prompts.jsonl" --trace "$scratch/full.jsonl" --show 0
+        --prompts "$scratch/prompts.jsonl" --trace "$scratch/full.jsonl" --top-tokens 0 --show 0
     $bin/sparkit compose --drafter mtp --gamma 1 --scheduler fixed --capacity roofline --calibrator identity --batch 32 \
-        --num-prompts 96 --trace "$scratch/mtp1.jsonl" --show 0
+        --num-prompts 96 --trace "$scratch/mtp1.jsonl" --top-tokens 0 --show 0
 }
 
 calibration() {  # needs traces

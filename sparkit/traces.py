@@ -6,9 +6,6 @@ ends in the middle of a line (a full disk, a killed run) gives the rounds before
 
 import dataclasses
 import json
-import re
-import sys
-import types
 import typing
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -17,11 +14,10 @@ from typing import Any, BinaryIO
 
 from sparkit.files import parse_json, writing
 from sparkit.rounds import Round, Seconds, Token, TopTokens
+from sparkit.typed_json import reader
 
 SCHEMA = "sparkit.trace/1"
 MAX_LINE_BYTES = 4 * 1024 * 1024
-_INTEGER = re.compile(r"-?[0-9]{1,18}")
-_INFINITE = (float("inf"), float("-inf"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +90,13 @@ def read_trace(path: Path) -> Trace:
         lines = _lines(file, str(path))
         number, first = next(lines, (1, b""))
         header = _header(parse_json(first, f"{path}, line {number}"), f"{path}, line {number}")
-        rounds, is_cut = [], False
+        rounds, is_cut, read_round = [], False, reader(Round)
         for number, line in lines:
             if not line.endswith(b"\n"):
                 is_cut = True
                 break
             where = f"{path}, line {number}"
-            rounds.append(_build(Round, parse_json(line, where), where))
+            rounds.append(read_round(parse_json(line, where), where))
     return Trace(header, tuple(rounds), is_cut)
 
 
@@ -118,67 +114,7 @@ def _header(document: Any, where: str) -> TraceHeader:
         given = document.get("schema") if isinstance(document, dict) else document
         raise ValueError(f"{where}: expected a trace of schema {SCHEMA!r}, found {str(given)[:60]!r}")
     fields = {key: value for key, value in document.items() if key != "schema"}
-    return typing.cast("TraceHeader", _build(TraceHeader, fields, where))
-
-
-def _build(kind: Any, value: Any, where: str) -> Any:
-    """Makes a value of an annotated type out of parsed JSON, or says which field is wrong."""
-    origin, args = typing.get_origin(kind), typing.get_args(kind)
-    if kind is Any:
-        return value
-    if dataclasses.is_dataclass(kind):
-        return _record(kind, value, where)
-    if origin in (types.UnionType, typing.Union):
-        return None if value is None else _build(next(a for a in args if a is not type(None)), value, where)
-    if origin is typing.Literal:
-        return _expect(value in args, value, where, f"one of {', '.join(map(repr, args))}")
-    if origin is tuple:
-        _expect(isinstance(value, list), value, where, "a list")
-        kinds = [args[0]] * len(value) if args[-1] is Ellipsis else list(args)
-        _expect(len(kinds) == len(value), value, where, f"{len(kinds)} items")
-        return tuple(_build(k, v, where) for k, v in zip(kinds, value, strict=True))
-    if origin is dict:
-        _expect(isinstance(value, dict), value, where, "an object")
-        return {_key(args[0], k, where): _build(args[1], v, where) for k, v in value.items()}
-    return _scalar(kind, value, where)
-
-
-def _record(kind: Any, value: Any, where: str) -> Any:
-    _expect(isinstance(value, dict), value, where, f"an object ({kind.__name__})")
-    hints = typing.get_type_hints(kind)
-    fields = {f.name: f for f in dataclasses.fields(kind)}
-    if unknown := [key for key in value if key not in fields]:
-        raise ValueError(f"{where}: unknown field {unknown[0][:60]!r}")
-    missing = [n for n, f in fields.items() if n not in value and f.default is dataclasses.MISSING]
-    if missing:
-        raise ValueError(f"{where}: the field {missing[0]!r} is missing")
-    return kind(**{key: _build(hints[key], item, f"{where}, {key}") for key, item in value.items()})
-
-
-def _key(kind: Any, key: str, where: str) -> Any:
-    if kind is not int:
-        return key
-    _expect(_INTEGER.fullmatch(key) is not None, key, where, "an integer key")
-    return int(key)
-
-
-def _scalar(kind: Any, value: Any, where: str) -> Any:
-    if kind is float:
-        if value is None:
-            return float("nan")
-        if value in ("inf", "-inf"):
-            return float(value)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        _expect(is_number and (value in _INFINITE or not abs(value) > sys.float_info.max), value, where, "a number")
-        return float(value)
-    is_right = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-    return _expect(is_right, value, where, f"a {kind.__name__}")
-
-
-def _expect(is_right: bool, value: Any, where: str, expected: str) -> Any:
-    if not is_right:
-        raise ValueError(f"{where}: expected {expected}, found {str(value)[:60]!r}")
-    return value
+    return typing.cast("TraceHeader", reader(TraceHeader)(fields, where))
 
 
 __all__ = ["Seconds", "Token", "TopTokens", "Trace", "TraceHeader", "TraceWriter", "read_trace", "write_trace"]

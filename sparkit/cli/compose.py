@@ -45,6 +45,7 @@ def command(
     recipe: Annotated[Path | None, typer.Option(help="Begin from a recipe; options override it.")] = None,
     save_recipe: Annotated[Path | None, typer.Option(help="Write the recipe (of the first run) here.")] = None,
     trace: Annotated[Path | None, typer.Option(help="Write the rounds of the first run here (JSONL).")] = None,
+    top_tokens: Annotated[int, typer.Option(min=0, help="Largest entries of each law that a trace keeps.")] = 5,
     show: Annotated[int, typer.Option(help="Coloured texts to print.")] = 1,
     json: JsonOption = None,
 ) -> None:
@@ -77,7 +78,7 @@ def command(
     rows = composing.chosen_prompts(prompt, prompts, domain, num_prompts)
     if save_recipe is not None:
         recipes[0].save(save_recipe)
-    done = composing.run(recipes, rows, console(json), trace)
+    done = composing.run(recipes, rows, console(json), trace, top_tokens)
     if json is not None:
         write_json(done.document, json)
     if json != "-":

@@ -22,7 +22,6 @@ from sparkit.rounds import Round
 from sparkit.traces import TraceHeader, write_trace
 
 STYLES = {"draft": "green", "correction": "bold red", "bonus": "bold cyan", "plain": "yellow"}
-TOP_TOKENS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +58,17 @@ def chosen_prompts(typed: list[str] | None, path: Path | None, domain: str, num:
     return read_prompts(path) if path is not None else bundled(domain, num)
 
 
-def run(recipes: Sequence[Recipe], prompts: Sequence[Prompt], out: Console, trace: Path | None) -> Done:
-    """Assembles, decodes and measures; a trace of the first run is written on the way."""
+def run(
+    recipes: Sequence[Recipe], prompts: Sequence[Prompt], out: Console, trace: Path | None, top_tokens: int
+) -> Done:
+    """Assembles, decodes and measures; a trace of the first run, `top_tokens` a law, is written on the way."""
     if trace is not None and not trace.parent.is_dir():
         raise FileNotFoundError(f"--trace {trace}: the folder {trace.parent} does not exist; create it first")
     with out.status("loading"):
         compositions = [assemble(recipe) for recipe in recipes]
     for composition in compositions:
         _check_prompts(composition, prompts)
-    runs = with_plain(compositions, TOP_TOKENS if trace is not None else 0)
+    runs = with_plain(compositions, top_tokens if trace is not None else 0)
     with _bar(out, runs, prompts) as advance:
         is_complete = decode(runs, prompts, advance)
     document = comparison.document(runs, environment(recipes[0].device), is_complete=is_complete)
