@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from sparkit.cli.documents import JsonOption, console, write_json
+from sparkit.cli.documents import JsonOption, console, out_option, write_json
 
 SCHEMA = "sparkit.calibrate/1"
 
@@ -17,8 +17,8 @@ def command(
         list[Path] | None, typer.Argument(help="Traces of one composition that verified everything.")
     ] = None,
     calibrator: Annotated[Literal["sts", "platt", "isotonic"], typer.Option(help="What to fit.")] = "sts",
-    out: Annotated[Path | None, typer.Option(help="Write the calibration here, for sts:path=FILE.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw reliability diagrams here (PNG, PDF or SVG).")] = None,
+    out: Annotated[Path | None, out_option(help="Write the calibration here, for sts:path=FILE.")] = None,
+    plot: Annotated[Path | None, out_option(help="Draw reliability diagrams here (PNG, PDF or SVG).")] = None,
     held_out: Annotated[float, typer.Option(help="Share of the requests kept out of the fit to judge it.")] = 0.5,
     target: Annotated[str, typer.Option(help="As for compose; used when no trace is given.")] = "bundled",
     drafter: Annotated[str, typer.Option()] = "dspark",

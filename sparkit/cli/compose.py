@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sparkit.cli.documents import JsonOption, console, write_json
+from sparkit.cli.documents import JsonOption, console, out_option, write_json
 
 Many = list[str] | None
 
@@ -43,8 +43,8 @@ def command(
     device: Annotated[str | None, typer.Option(help="cpu, cuda, mps.")] = None,
     dtype: Annotated[str | None, typer.Option()] = None,
     recipe: Annotated[Path | None, typer.Option(help="Begin from a recipe; options override it.")] = None,
-    save_recipe: Annotated[Path | None, typer.Option(help="Write the recipe (of the first run) here.")] = None,
-    trace: Annotated[Path | None, typer.Option(help="Write the rounds of the first run here (JSONL).")] = None,
+    save_recipe: Annotated[Path | None, out_option(help="Write the recipe (of the first run) here.")] = None,
+    trace: Annotated[Path | None, out_option(help="Write the rounds of the first run here (JSONL).")] = None,
     top_tokens: Annotated[int, typer.Option(min=0, help="Largest entries of each law that a trace keeps.")] = 5,
     show: Annotated[int, typer.Option(help="Coloured texts to print.")] = 1,
     json: JsonOption = None,

@@ -62,8 +62,6 @@ def run(
     recipes: Sequence[Recipe], prompts: Sequence[Prompt], out: Console, trace: Path | None, top_tokens: int
 ) -> Done:
     """Assembles, decodes and measures; a trace of the first run, `top_tokens` a law, is written on the way."""
-    if trace is not None and not trace.parent.is_dir():
-        raise FileNotFoundError(f"--trace {trace}: the folder {trace.parent} does not exist; create it first")
     with out.status("loading"):
         compositions = [assemble(recipe) for recipe in recipes]
     for composition in compositions:

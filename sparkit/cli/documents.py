@@ -1,4 +1,6 @@
-"""`--json PATH|-`: one document a command, written whole or not at all.
+"""What a command writes: `--json PATH|-`, one document, whole or not at all; and other files that people name.
+
+Where a file is to go is looked at before the work begins, not after it.
 
 >>> write_json({"schema": "sparkit.example/1"}, "-")
 {
@@ -13,12 +15,29 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperOption
 
 from sparkit import files
+from sparkit.cli import errors
 
 STDOUT = "-"
+
+
+def _require_folder(param: TyperOption, value: Any) -> Any:
+    if value is not None and value != STDOUT and not (folder := Path(value).parent).is_dir():
+        with errors.spoken():
+            raise FileNotFoundError(f"{param.opts[0]} {value}: the folder {folder} does not exist; create it first")
+    return value
+
+
+def out_option(*names: str, help: str, **more: Any) -> Any:
+    """The option for a file to write; a missing folder ends the command before it does anything."""
+    return typer.Option(*names, help=help, callback=_require_folder, **more)
+
+
 JsonOption = Annotated[
-    str | None, typer.Option("--json", metavar="PATH|-", help="Write one JSON document to PATH, or to standard output.")
+    str | None,
+    out_option("--json", metavar="PATH|-", help="Write one JSON document to PATH, or to standard output."),
 ]
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from sparkit.cli.documents import JsonOption, console, write_json
+from sparkit.cli.documents import JsonOption, console, out_option, write_json
 
 SCHEMA = "sparkit.profile/1"
 
@@ -25,8 +25,8 @@ def command(
     kind: Annotated[Literal["step", "linear"], typer.Option(help="How the table is read between sizes.")] = "linear",
     device: Annotated[str, typer.Option()] = "cpu",
     dtype: Annotated[str, typer.Option()] = "float32",
-    out: Annotated[Path | None, typer.Option(help="Write the curve here, for --capacity PATH.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw it here (PNG, PDF or SVG).")] = None,
+    out: Annotated[Path | None, out_option(help="Write the curve here, for --capacity PATH.")] = None,
+    plot: Annotated[Path | None, out_option(help="Draw it here (PNG, PDF or SVG).")] = None,
     json: JsonOption = None,
 ) -> None:
     """Measure the capacity curve of this device.

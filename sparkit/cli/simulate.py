@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sparkit.cli.documents import JsonOption, console, write_json
+from sparkit.cli.documents import JsonOption, console, out_option, write_json
 
 Many = list[str] | None
 
@@ -31,21 +31,21 @@ def command(
     new_tokens: Annotated[int, typer.Option(help="Mean; requests have half to one and a half of it.")] = 256,
     prefill_chunk: Annotated[int, typer.Option(help="Prompt tokens a step.")] = 512,
     mix: Annotated[str | None, typer.Option(help="Domain weights, such as math=1,code=2.")] = None,
-    regret: Annotated[list[int] | None, typer.Option(help="Users to judge schedulers at, by the reference K.")] = None,
+    regret: Annotated[
+        list[int] | None, typer.Option(min=1, help="Users to judge schedulers at, by the reference K.")
+    ] = None,
     drift: Annotated[
         bool, typer.Option("--drift", help="Code, then chat, then mixed: static sts against online.")
     ] = False,
     seed: Annotated[int, typer.Option()] = 0,
-    plot: Annotated[
-        Path | None, typer.Option(help="Frontier and budget (with --drift: errors) (PNG, PDF, SVG).")
-    ] = None,
-    out: Annotated[Path | None, typer.Option("--csv", help="Every point as CSV.")] = None,
+    plot: Annotated[Path | None, out_option(help="Frontier and budget (with --drift: errors) (PNG, PDF, SVG).")] = None,
+    out: Annotated[Path | None, out_option("--csv", help="Every point as CSV.")] = None,
     real: Annotated[bool, typer.Option("--real", help="Closed loop on the real engine, wall seconds.")] = False,
     target: Annotated[str, typer.Option(help="--real: as for compose.")] = "bundled",
     drafter: Annotated[str, typer.Option(help="--real: as for compose.")] = "dspark",
     turns: Annotated[int, typer.Option(help="--real: interleaved turns; medians count.")] = 9,
     max_new_tokens: Annotated[int, typer.Option(help="--real: tokens of a request.")] = 64,
-    trace: Annotated[Path | None, typer.Option(help="--real: rounds of the first scheduler at the most users.")] = None,
+    trace: Annotated[Path | None, out_option(help="--real: rounds of the first scheduler at the most users.")] = None,
     json: JsonOption = None,
 ) -> None:
     """Serve users under load and compare schedulers, MTP-1 beside them.

@@ -13,7 +13,7 @@ from typing import Any
 from sparkit.files import writing
 from sparkit.serving.drift import Window
 from sparkit.serving.frontier import line_of
-from sparkit.serving.simulate import Outcome
+from sparkit.serving.outcome import Outcome
 
 LISTS = ("user_percentiles", "first_token_percentiles")
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkit.serving.simulate import Outcome
+from sparkit.serving.outcome import Outcome
 
 Line = Sequence[tuple[float, float]]  # (tokens/s of one user, tokens/s of all)
 

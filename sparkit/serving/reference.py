@@ -102,8 +102,10 @@ def regret(policy: Policy, blocks: Blocks, num_requests: int, num_steps: int = 6
     """Judged on both halves of the source, each with the other half's rates.
 
     Raises:
-        ValueError: for a source of fewer than two requests.
+        ValueError: for a source of fewer than two requests, no request to serve, or fewer than two steps.
     """
+    if num_requests < 1 or num_steps < 2:
+        raise ValueError(f"regret of {num_requests} requests over {num_steps} steps: expected 1 or more, 2 or more")
     if len(blocks.first) < 2:
         raise ValueError(f"{blocks.name}: one recorded request cannot be halved; record at least two")
     sums = sum(_half(policy, blocks, odd, num_requests, num_steps // 2, seed) for odd in (False, True))

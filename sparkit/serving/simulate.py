@@ -9,42 +9,18 @@ shorter cut means more steps, not another text. The step takes 1 / rounds_per_se
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
 from sparkit.serving.load import Choices, Chooser, Load
+from sparkit.serving.outcome import Log, Outcome, StepLine, outcome
 from sparkit.serving.policy import Batch, Policy
 from sparkit.serving.sources import Blocks
 
-WARM_UP = 0.2  # share of the steps that no number counts
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """One policy under one load, after the warm-up."""
-
-    policy: str
-    users: int | None
-    rate: float | None
-    num_steps: int
-    num_rounds: int  # request-rounds
-    seconds: float  # simulated
-    tokens: int
-    tokens_per_second: float
-    user_tokens_per_second: float | None  # of a request that is decoding, on average
-    user_percentiles: tuple[float, float, float] | None  # 10, 50, 90% of finished requests
-    first_token_percentiles: tuple[float, float, float] | None  # seconds from arrival
-    budget: float | None  # target tokens of a decoding request and step, anchor included
-    tau: float | None
-    wasted_share: float | None  # of the verified drafts
-    undrafted_share: float
-    mean_requests: float
-    mean_waiting: float
-    num_finished: int
 
 
 @dataclass(slots=True)
@@ -77,14 +53,6 @@ class _Slots:
         self.order[slots] = order + torch.arange(len(slots))
 
 
-@dataclass(slots=True)
-class _Log:
-    """Numbers of every step, and of every finished request."""
-
-    steps: list[tuple[float, int, int, int, int, int, int, int]] = field(default_factory=list)
-    finished: list[tuple[int, Tensor, Tensor]] = field(default_factory=list)  # step, speeds, first-token seconds
-
-
 def simulate(
     policy: Policy, blocks: Blocks, load: Load, num_steps: int = 2000, progress: Progress | None = None
 ) -> Outcome:
@@ -96,7 +64,7 @@ def simulate(
         run.step(number)
         if progress is not None and number % 64 == 0:
             progress(number, num_steps)
-    return _outcome(run)
+    return outcome(run.log, policy.name, load)
 
 
 class _Run:
@@ -105,7 +73,7 @@ class _Run:
     def __init__(self, policy: Policy, blocks: Blocks, load: Load, num_steps: int) -> None:
         self.policy, self.blocks, self.load = policy, blocks, load
         self.chooser, self.slots = Chooser.of(load, blocks), _Slots.empty(load.num_slots)
-        self.memories, self.clock, self.log, self.num_admitted = policy.start(), 0.0, _Log(), 0
+        self.memories, self.clock, self.log, self.num_admitted = policy.start(), 0.0, Log(), 0
         self.arrivals: deque[float] = deque()
         if load.rate is not None:
             self.arrivals.extend(load.arrivals(num_steps * load.num_slots // 2 + 1).tolist())
@@ -127,8 +95,8 @@ class _Run:
         tokens = self._emit(rows, decided, begins)
         verified = 0 if decided is None else int(decided[0].sum())
         accepted = 0 if decided is None else int(decided[1].sum())
-        is_undrafted = int(decided is not None and not decided[2])
-        self.log.steps.append((seconds, len(rows), tokens, verified, accepted, is_undrafted, waiting, base))
+        is_undrafted = decided is not None and not decided[2]
+        self.log.steps.append(StepLine(seconds, len(rows), tokens, verified, accepted, is_undrafted, waiting))
         self._retire(is_active, number)
 
     def _prefill_rate(self, tokens: int) -> float:
@@ -208,42 +176,3 @@ def _num_until(arrivals: deque[float], clock: float) -> int:
         if time > clock:
             return place
     return len(arrivals)
-
-
-def _outcome(run: _Run) -> Outcome:
-    num = len(run.log.steps)
-    first = int(WARM_UP * num)
-    table = torch.tensor(run.log.steps[first:], dtype=torch.float64)
-    seconds, requests, tokens, verified, accepted, undrafted, waiting = (table[:, i] for i in range(7))
-    kept = [(speed, wait) for number, speed, wait in run.log.finished if number > first]
-    rounds, user_seconds = int(requests.sum()), float((requests * seconds).sum())
-    decoded = rounds + float(accepted.sum())
-    is_decoding = requests > 0
-    return Outcome(
-        policy=run.policy.name,
-        users=run.load.users,
-        rate=run.load.rate,
-        num_steps=len(table),
-        num_rounds=rounds,
-        seconds=float(seconds.sum()),
-        tokens=int(tokens.sum()),
-        tokens_per_second=float(tokens.sum() / seconds.sum()),
-        user_tokens_per_second=decoded / user_seconds if user_seconds else None,
-        user_percentiles=_percentiles([speed for speed, _ in kept]),
-        first_token_percentiles=_percentiles([wait for _, wait in kept]),
-        budget=1 + float(verified.sum()) / rounds if rounds else None,
-        tau=decoded / rounds if rounds else None,
-        wasted_share=1 - float(accepted.sum() / verified.sum()) if float(verified.sum()) else None,
-        undrafted_share=float(undrafted.sum() / is_decoding.sum().clamp(min=1)),
-        mean_requests=float(requests.mean()),
-        mean_waiting=float(waiting.mean()),
-        num_finished=sum(len(speed) for speed, _ in kept),
-    )
-
-
-def _percentiles(parts: list[Tensor]) -> tuple[float, float, float] | None:
-    values = torch.cat(parts).double() if parts else torch.zeros(0)
-    if len(values) < 10:
-        return None
-    low, middle, high = values.quantile(torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64)).tolist()
-    return low, middle, high

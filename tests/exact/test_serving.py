@@ -9,9 +9,10 @@ from sparkit.capacity import flat, roofline
 from sparkit.serving.frontier import at, gains, is_outside
 from sparkit.serving.load import Chooser, Load
 from sparkit.serving.policy import policy_of
+from sparkit.serving.published import from_rates, published
 from sparkit.serving.reference import Expected, regret
 from sparkit.serving.simulate import simulate
-from sparkit.serving.sources import Blocks, from_rates, published
+from sparkit.serving.sources import Blocks
 
 CURVE = roofline()
 

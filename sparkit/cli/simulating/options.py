@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from sparkit.cli.environment import environment
-from sparkit.serving import sources
-from sparkit.serving.sources import Blocks
+from sparkit.serving.published import published
+from sparkit.serving.sources import Blocks, from_traces
 
 SCHEMA = "sparkit.simulate/1"
 SCHEDULERS = ("fixed", "greedy", "delayed", "foresight")
@@ -62,10 +62,10 @@ def weights(text: str | None) -> tuple[tuple[str, float], ...]:
 def blocks_of(names: Sequence[str], seed: int) -> Blocks:
     """The acceptance source."""
     if "published" not in names:
-        return sources.from_traces([Path(name) for name in names])
+        return from_traces([Path(name) for name in names])
     if len(names) > 1:
         raise ValueError("--source published stands alone: give it, or traces")
-    return sources.published(seed=seed)
+    return published(seed=seed)
 
 
 def head(options: Options, kind: str) -> dict[str, Any]:

@@ -18,8 +18,6 @@ from sparkit.traces import TraceHeader, write_trace
 
 def real(options: Options, out: Console, trace: Path | None) -> dict[str, Any]:
     """The closed loop on the engine: every scheduler, fixed gamma and plain decoding in turn."""
-    if trace is not None and not trace.parent.is_dir():
-        raise FileNotFoundError(f"--trace {trace}: the folder {trace.parent} does not exist; create it first")
     users = options.users or REAL_USERS
     curve = "measured" if options.capacity == "roofline" else options.capacity  # a real engine has its own curve
     recipe = Recipe(

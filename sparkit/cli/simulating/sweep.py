@@ -10,9 +10,9 @@ from sparkit.cli.simulating.options import BASELINE, SCHEDULERS, USERS, Options,
 from sparkit.reports import serving as report
 from sparkit.serving.frontier import gains, is_outside, line_of
 from sparkit.serving.load import Load
+from sparkit.serving.outcome import Outcome
 from sparkit.serving.policy import Policy, curve_of, policy_of
 from sparkit.serving.reference import Regret, regret
-from sparkit.serving.simulate import Outcome
 from sparkit.serving.simulate import simulate as simulate_one
 from sparkit.serving.sources import Blocks
 
