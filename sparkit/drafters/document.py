@@ -10,10 +10,9 @@ from typing import Any, get_args
 
 from sparkit.drafters.config import HEAD_NAMES, Algorithm, DrafterConfig
 from sparkit.files import shown
-from sparkit.targets.loaders.config_json import MAX_SIZE, config_of
+from sparkit.targets.loaders.config_json import config_of
+from sparkit.targets.loaders.fields import Fields
 from sparkit.targets.loaders.folder import read_object
-
-MAX_TEXT = 500  # characters
 
 
 def drafter_config(document: dict[str, Any], where: str) -> DrafterConfig:
@@ -26,12 +25,12 @@ def drafter_config(document: dict[str, Any], where: str) -> DrafterConfig:
     Raises:
         ValueError: naming the field that is missing, of another type, or contradictory.
     """
-    read = _Reader(document, where)
+    read = Fields(document, where)  # least=-1: DrafterConfig says better what is wrong with a number so small
     algorithm = _algorithm(document, where)
     from_anchor = read.flag("sample_from_anchor", default=True)
     is_block = algorithm in ("dflash", "dspark")
-    rank = read.count("markov_rank", 0) if is_block else 0
-    gamma = read.count("block_size") - (not from_anchor) if is_block else read.count("ttt_length", 7)
+    rank = read.count("markov_rank", 0, least=-1) if is_block else 0
+    gamma = read.count("block_size", least=-1) - (not from_anchor) if is_block else read.count("ttt_length", 7)
     try:
         return DrafterConfig(
             algorithm,
@@ -39,7 +38,7 @@ def drafter_config(document: dict[str, Any], where: str) -> DrafterConfig:
             read.layers("target_layer_ids"),
             read.count("num_target_layers"),
             gamma,
-            mask_token_id=read.count("mask_token_id", None) if is_block else None,
+            mask_token_id=read.count("mask_token_id", None, least=-1) if is_block else None,
             sample_from_anchor=from_anchor,
             head=_head(read.text("markov_head_type", "vanilla")) if rank else "none",
             rank=rank,
@@ -50,41 +49,6 @@ def drafter_config(document: dict[str, Any], where: str) -> DrafterConfig:
         )
     except ValueError as error:
         raise ValueError(str(error) if str(error).startswith(where) else f"{where}: {error}") from error
-
-
-class _Reader:
-    def __init__(self, document: dict[str, Any], where: str) -> None:
-        self.document, self.where = document, where
-
-    def count(self, name: str, default: Any = ...) -> Any:
-        value = self.document.get(name)
-        if value is None and default is not ...:
-            return default
-        if type(value) is not int or not -1 <= value <= MAX_SIZE:
-            raise ValueError(f"{self.where}: {name} is {shown(value)}; expected a whole number up to {MAX_SIZE}")
-        return value
-
-    def flag(self, name: str, *, default: bool) -> bool:
-        value = self.document.get(name, default)
-        if not isinstance(value, bool):
-            raise ValueError(f"{self.where}: {name} is {shown(value)}; expected true or false")
-        return value
-
-    def text(self, name: str, default: str) -> str:
-        value = self.document.get(name)
-        if value is None:
-            return default
-        if not isinstance(value, str) or len(value) > MAX_TEXT:
-            raise ValueError(
-                f"{self.where}: {name} is {shown(value)}; expected a text of at most {MAX_TEXT} characters"
-            )
-        return value
-
-    def layers(self, name: str) -> tuple[int, ...]:
-        value = self.document.get(name)
-        if not isinstance(value, list) or any(type(item) is not int for item in value) or len(value) > 64:
-            raise ValueError(f"{self.where}: {name} is {shown(value)}; expected a list of layer numbers")
-        return tuple(value)
 
 
 def _algorithm(document: dict[str, Any], where: str) -> Algorithm:

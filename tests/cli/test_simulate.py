@@ -80,7 +80,9 @@ def test_an_open_loop_on_published_rates() -> None:
 def test_drift_of_traffic(trace: Path, tmp_path: Path) -> None:
     """Kills: a phase left out; an online calibrator that is never compared with the static one."""
     plot = tmp_path / "d.png"
-    found = document("simulate", "--drift", "--source", str(trace), "--steps", "60", "--users", "4", "--plot", str(plot))
+    found = document(
+        "simulate", "--drift", "--source", str(trace), "--steps", "60", "--users", "4", "--plot", str(plot)
+    )
     assert found["kind"] == "drift"
     windows = found["windows"]
     assert {(row["policy"].split()[0], row["phase"]) for row in windows} == {

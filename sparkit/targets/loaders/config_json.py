@@ -6,14 +6,14 @@ Whatever a config asks for that we would not compute exactly is refused by name,
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from sparkit.files import shown
+from sparkit.targets.loaders.fields import Fields
 from sparkit.targets.rope import RopeScaling
 from sparkit.targets.transformer import TransformerConfig
 
 FAMILIES = ("llama", "qwen3")
-MAX_SIZE = 1 << 24  # of any one axis
 MAX_LAYERS = 1024
 MAX_POSITIONS = 1 << 20
 _SCALINGS = {
@@ -53,7 +53,7 @@ def _config(document: Document, where: str) -> TransformerConfig:
         raise ValueError(
             f"{where}: hidden_act {shown(document['hidden_act'])}: only silu is supported; use --target hf:PATH"
         )
-    read = _Reader(document, where)
+    read = Fields(document, where)
     heads = read.count("num_attention_heads")
     hidden, layers = read.count("hidden_size"), read.count("num_hidden_layers", most=MAX_LAYERS)
     theta, scaling = _rope(document, where)
@@ -80,31 +80,6 @@ def _config(document: Document, where: str) -> TransformerConfig:
     )
 
 
-class _Reader(NamedTuple):
-    document: Document
-    where: str
-
-    def count(self, name: str, default: int | None = None, *, most: int = MAX_SIZE) -> int:
-        value = self.document.get(name)
-        value = default if value is None else value
-        if type(value) is not int or not 1 <= value <= most:
-            raise ValueError(f"{self.where}: {name} is {shown(value)}; expected a whole number from 1 to {most}")
-        return value
-
-    def number(self, name: str, default: float | None = None) -> float:
-        value: Any = self.document.get(name)
-        value = default if value is None else value
-        if type(value) not in (int, float) or not 0 < value < float("inf"):
-            raise ValueError(f"{self.where}: {name} is {shown(value)}; expected a number above 0")
-        return float(value)
-
-    def flag(self, name: str) -> bool:
-        value = self.document.get(name)
-        if not isinstance(value, bool | None):
-            raise ValueError(f"{self.where}: {name} is {shown(value)}; expected true or false")
-        return bool(value)
-
-
 def token_ids(value: object, where: str) -> tuple[int, ...]:
     """A token id, a list of them, or null."""
     ids = value if isinstance(value, list) else [] if value is None else [value]
@@ -128,7 +103,7 @@ def _rope(document: Document, where: str) -> tuple[float, RopeScaling | None]:
     rope |= {"rope_theta": thetas.pop() if thetas else 10_000.0}
     if (partial := rope.get("partial_rotary_factor", document.get("partial_rotary_factor", 1.0))) != 1.0:
         raise ValueError(f"{where}: partial_rotary_factor {shown(partial)} is not supported; use --target hf:PATH")
-    return _Reader(rope, where).number("rope_theta"), _scaling(rope, document, where)
+    return Fields(rope, where).number("rope_theta"), _scaling(rope, document, where)
 
 
 def _scaling(rope: dict[str, Any], document: Document, where: str) -> RopeScaling | None:
@@ -142,7 +117,7 @@ def _scaling(rope: dict[str, Any], document: Document, where: str) -> RopeScalin
         )
     if kind != "linear" and rope.get("original_max_position_embeddings") is None:
         rope = {**rope, "original_max_position_embeddings": document.get("max_position_embeddings")}
-    read = _Reader(rope, f"{where}, rope {kind}")
+    read = Fields(rope, f"{where}, rope {kind}")
     values = {name: read.number(name) for name in _SCALINGS[kind]}
     values |= {name: read.number(name) for name in _YARN_OPTIONS if kind == "yarn" and rope.get(name) is not None}
     original = values.pop("original_max_position_embeddings", 8192)
@@ -151,7 +126,7 @@ def _scaling(rope: dict[str, Any], document: Document, where: str) -> RopeScalin
 
 def _sliding(document: Document, where: str, layers: int) -> tuple[int | None, tuple[int, ...]]:
     """Qwen3: a window, on the layers that `layer_types` names or from `max_window_layers` on."""
-    read = _Reader(document, where)
+    read = Fields(document, where)
     if not read.flag("use_sliding_window") or document.get("sliding_window") is None:
         return None, ()
     kinds = document.get("layer_types")
