@@ -14,6 +14,7 @@ tensor([1])
 
 from collections.abc import Sequence
 from enum import IntEnum
+from functools import cached_property
 from typing import Literal, Protocol, runtime_checkable
 
 import torch
@@ -94,13 +95,20 @@ def request_seed(run_seed: int, prompt_index: int, sample_index: int) -> int:
 
 
 class Addressed:
-    """Uniforms of one step, hashed in one go for all purposes and offsets of a block."""
+    """Uniforms of one step; those of a block are hashed in one go, when the first of them is asked for."""
 
     _WIDTH = 16
 
     def __init__(self, seeds: Int[Tensor, " R"], anchors: Int[Tensor, " R"]) -> None:
-        self._round = hash_address(seeds, anchors)
-        self._table = self._uniforms(torch.arange(self._WIDTH + 1, device=seeds.device))
+        self._address = seeds, anchors
+
+    @cached_property
+    def _round(self) -> Int[Tensor, " R"]:
+        return hash_address(*self._address)
+
+    @cached_property
+    def _table(self) -> Float[Tensor, "purposes R K"]:
+        return self._uniforms(torch.arange(self._WIDTH + 1, device=self._round.device))
 
     def _uniforms(self, offsets: Int[Tensor, " K"]) -> Float[Tensor, "purposes R K"]:
         purposes = torch.arange(Purpose.GUMBEL, device=offsets.device)[:, None, None]

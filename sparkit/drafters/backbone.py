@@ -17,13 +17,14 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from sparkit.drafters.blockwise import Blocks, attend_blocks, lay_out
 from sparkit.drafters.config import DrafterConfig
 from sparkit.drafters.rotary import Rotary, keys_and_values
 from sparkit.protocols import HEADS, SerialHead
 from sparkit.targets.plain import Attend, Plain
-from sparkit.targets.transformer import DecoderLayer, Mix, RMSNorm, Rope
+from sparkit.targets.transformer import DecoderLayer, Mix, RMSNorm, Rope, rms, rotate
 
 Embed = Callable[[Int[Tensor, "*N"]], Float[Tensor, "*N d"]]
 
@@ -64,6 +65,10 @@ class BlockBackbone(nn.Module):
         hidden: Tensor = self.norm(x)
         return hidden
 
+    def plain_context(self) -> "PlainContext":
+        """`context` as decoding runs it."""
+        return PlainContext(self)
+
     def plain(self) -> list[Plain]:
         """The layers as decoding runs them."""
         return [Plain(layer.attention, layer.mlp_norm, layer.mlp) for layer in self.layers]  # type: ignore[arg-type]
@@ -81,6 +86,32 @@ class BlockBackbone(nn.Module):
     def predicted(self, hidden: Float[Tensor, "N slots d"]) -> Float[Tensor, "N gamma d"]:
         """The slots that predict: all of them, or the masks only."""
         return hidden if self.config.sample_from_anchor else hidden[:, 1:]
+
+
+class PlainContext:
+    """`BlockBackbone.context` as decoding runs it: the keys and values of all layers from one product."""
+
+    def __init__(self, backbone: BlockBackbone) -> None:
+        decoder, attentions = backbone.config.decoder, [layer.attention for layer in backbone.layers]
+        first = decoder.num_heads * decoder.head_size
+        self.backbone, self.shape = backbone, (len(attentions), 2, decoder.kv_heads, decoder.head_size)
+        self.weight = torch.cat([a.qkv.weight[first:] for a in attentions]).detach()  # type: ignore[index, union-attr]
+        biased = decoder.attention_bias
+        self.bias = torch.cat([a.qkv.bias[first:] for a in attentions]).detach() if biased else None  # type: ignore[index, union-attr]
+        norms = [a.k_norm.weight for a in attentions] if decoder.qk_norm else []  # type: ignore[union-attr]
+        self.norm = torch.stack(norms)[:, None].detach() if norms else None  # type: ignore[arg-type]
+
+    def __call__(
+        self, features: Float[Tensor, "L taps_d"], positions: Int[Tensor, " L"]
+    ) -> tuple[Float[Tensor, "layers L kv e"], Float[Tensor, "layers L kv e"]]:
+        """Keys (normed and rotated) and values of H_ctx."""
+        backbone = self.backbone
+        states = backbone.hidden_norm(backbone.fc(features))
+        keys, values = F.linear(states, self.weight, self.bias).view(-1, *self.shape).unbind(2)
+        if self.norm is not None:
+            keys = rms(keys, self.norm, backbone.hidden_norm.floor_like(keys))
+        turned = rotate(keys.flatten(1, 2), backbone.rotary(positions, states))
+        return turned.view(keys.shape).transpose(0, 1), values.transpose(0, 1)
 
 
 class BlockNet(nn.Module):

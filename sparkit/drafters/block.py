@@ -22,7 +22,7 @@ from sparkit.protocols import Anchors, Kind, Span, Target
 from sparkit.rounds import Draft
 from sparkit.targets.cache import SlotCache
 from sparkit.targets.marker import mark
-from sparkit.targets.ragged import attention, store
+from sparkit.targets.ragged import attention, store_layers
 
 
 class BlockDrafter:
@@ -45,22 +45,22 @@ class BlockDrafter:
         self.config, self.net, self.target = config, net, target
         self.kind: Kind = "parallel" if config.head == "none" else "semi-autoregressive"
         self.gamma, self.feature_layers = allowed_gamma(config, gamma), config.feature_layers
-        self.cache, self._plain = SlotCache.empty(1, 1, 1, 1, 1), net.backbone.plain()
+        self.cache = SlotCache.empty(1, 1, 1, 1, 1)
+        self._plain, self._context = net.backbone.plain(), net.backbone.plain_context()
 
     def prepare(self, num_slots: int, max_len: int) -> None:
         """See `Drafter`."""
         decoder, like = self.config.decoder, self.net.backbone.norm.weight
         shape = (decoder.num_layers, num_slots, decoder.kv_heads, max_len, decoder.head_size)
         self.cache = SlotCache.empty(*shape, dtype=like.dtype, device=like.device)
-        self._plain = self.net.backbone.plain()
+        self._plain, self._context = self.net.backbone.plain(), self.net.backbone.plain_context()
 
     @torch.no_grad()
     def absorb(self, features: Float[Tensor, "B taps_d"], tokens: Int[Tensor, " B"], spans: Sequence[Span]) -> None:
         """Writes the keys and values of the context features; the tokens themselves are not looked at."""
         require_next(spans, self.cache.lengths)
         marker = mark(spans, device=features.device)
-        for layer, (k, v) in enumerate(self.net.backbone.context(features, marker.positions)):
-            store(self.cache, layer, marker, k, v)
+        store_layers(self.cache, marker, *self._context(features, marker.positions))
         for span in spans:
             self.cache.lengths[span.slot] = span.start + span.count
 

@@ -1,6 +1,7 @@
 """Attention of a flat row over the slots it belongs to, on a *view* of the cache, never on a copy.
 
     store(cache, layer, marker, k, v), attend(cache, layer, marker, q)       one layer
+    store_layers(cache, marker, k, v)                                        all layers of a context
     attention(cache, marker, num_heads)(layer, qkv)                          all layers of a step, views cut once
 
 Slots are handed out lowest first, so the requests of a step nearly always occupy one contiguous range.
@@ -28,6 +29,19 @@ def store(cache: SlotCache, layer: int, marker: Marker, k: Float[Tensor, "B h e"
     rows = marker.slots * cache.max_len + marker.positions
     cache.stack[layer, 0].flatten(0, 1).index_copy_(0, rows, k)
     cache.stack[layer, 1].flatten(0, 1).index_copy_(0, rows, v)
+
+
+def store_layers(
+    cache: SlotCache, marker: Marker, k: Float[Tensor, "layers B h e"], v: Float[Tensor, "layers B h e"]
+) -> None:
+    """`store` for all layers at once."""
+    for which, part in enumerate((k, v)):
+        place = cache.stack[:, which]
+        if len(marker.spans) == 1:
+            slot, start, count = marker.spans[0]
+            place[:, slot, start : start + count] = part
+        else:
+            place.flatten(1, 2).index_copy_(1, marker.slots * cache.max_len + marker.positions, part)
 
 
 def attend(cache: SlotCache, layer: int, marker: Marker, q: Float[Tensor, "B heads e"]) -> Float[Tensor, "B heads e"]:
