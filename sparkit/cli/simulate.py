@@ -44,7 +44,7 @@ def command(
     target: Annotated[str, typer.Option(help="--real: as for compose.")] = "bundled",
     drafter: Annotated[str, typer.Option(help="--real: as for compose.")] = "dspark",
     turns: Annotated[int, typer.Option(help="--real: interleaved turns; medians count.")] = 9,
-    max_new_tokens: Annotated[int, typer.Option(help="--real: tokens of a request.")] = 64,
+    max_new_tokens: Annotated[int, typer.Option(help="--real: mean tokens of a request.")] = 64,
     trace: Annotated[Path | None, out_option(help="--real: rounds of the first scheduler at the most users.")] = None,
     json: JsonOption = None,
 ) -> None:

@@ -9,15 +9,17 @@ reported are medians over turns of the ratio within a turn.
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from sparkit.compose import Composition
 from sparkit.decisions import request_seed
-from sparkit.engine import Engine
+from sparkit.engine import Engine, Request
 from sparkit.prompts import Prompt
 from sparkit.rounds import Round
+
+LEAST_TOKENS = 256  # of a turn: fewer say little
 
 
 @dataclass(slots=True)
@@ -28,7 +30,7 @@ class RealRun:
     composition: Composition
     users: int
     rates: list[float] = field(default_factory=list)  # tokens/s of each turn
-    rounds: list[Round] = field(default_factory=list)  # of all turns
+    rounds: list[Round] = field(default_factory=list)  # of all turns, the uncounted first one too
     prompts: dict[int, Prompt] = field(default_factory=dict)  # by request id
     seeds: dict[int, int] = field(default_factory=dict)
 
@@ -53,53 +55,80 @@ def measure(
     prompts: Sequence[Prompt],
     users: Sequence[int],
     turns: int = 9,
-    requests_per_user: int = 2,
+    turn_tokens: int = 96,
     progress: Callable[[], None] | None = None,
 ) -> list[RealRun]:
-    """Every composition at every concurrency; a turn serves the same requests to each of them."""
-    if not compositions or not prompts or turns < 1 or requests_per_user < 1 or min(users, default=0) < 1:
-        raise ValueError("real serving: expected a composition, a prompt, and users, turns and requests of 1 or more")
+    """Every composition at every concurrency, the same stream of requests to each.
+
+    The loop never drains: between its turns an engine stands still with its requests in flight, and their lengths
+    differ, half to one and a half of the recipe's. (Waves of requests of one length would end in one step under plain
+    decoding, and their prompts would be read in one: a batch that no server sees.)
+
+    Args:
+        compositions: by name.
+        prompts: asked over and over, by turns.
+        users: how many at once.
+        turns: of each composition; one more before them is not counted.
+        turn_tokens: a turn ends when there are so many for each user, and 256 in all.
+        progress: told of every turn.
+    """
+    if not compositions or not prompts or turns < 1 or turn_tokens < 1 or min(users, default=0) < 1:
+        raise ValueError("real serving: expected a composition, a prompt, and users, turns and tokens of 1 or more")
     runs: list[RealRun] = []
     for num in users:
         group = [RealRun(name, composition, num) for name, composition in compositions]
-        engines = [run.composition.engine(num_slots=num) for run in group]
+        loops = [_Loop(run, run.composition.engine(num_slots=num), prompts) for run in group]
         with torch.inference_mode():
-            for run, engine in zip(group, engines, strict=True):
-                _warm_up(run, engine, prompts[0])
+            for loop in loops:
+                loop.turn(max(LEAST_TOKENS, num * turn_tokens))
+                loop.run.rates.clear()
             for turn in range(turns):
-                pairs = list(zip(group, engines, strict=True))
-                for run, engine in pairs if turn % 2 == 0 else pairs[::-1]:
-                    _turn(run, engine, prompts, turn * num * requests_per_user, requests_per_user)
+                for loop in loops if turn % 2 == 0 else loops[::-1]:
+                    loop.turn(max(LEAST_TOKENS, num * turn_tokens))
                     if progress is not None:
                         progress()
         runs += group
     return runs
 
 
-def _warm_up(run: RealRun, engine: Engine, prompt: Prompt) -> None:
-    ids = [engine.add(run.composition.request(run.composition.encode(prompt.text), seed=0)) for _ in range(run.users)]
-    for _ in range(12):  # the first step is slow
-        engine.step()
-    for number in ids:
-        if number not in engine.finished:
-            engine.cancel(number)
-    engine.finished.clear()
+@dataclass(slots=True)
+class _Loop:
+    """Users who send their next request when the last one is answered."""
+
+    run: RealRun
+    engine: Engine
+    prompts: Sequence[Prompt]
+    num_sent: int = 0
+    in_flight: set[int] = field(default_factory=set)
+
+    def turn(self, tokens: int) -> None:
+        """Goes on until so many tokens are there."""
+        rounds: list[Round] = []
+        made, begun = 0, time.perf_counter()
+        while made < tokens:
+            self._send()
+            found = self.engine.step()
+            made += sum(one.tau for one in found)
+            rounds += found
+        self.run.rates.append(made / (time.perf_counter() - begun))
+        self.run.rounds += rounds
+
+    def _send(self) -> None:
+        self.in_flight -= self.engine.finished.keys()
+        self.engine.finished.clear()
+        while len(self.in_flight) < self.run.users:
+            prompt, composition = self.prompts[self.num_sent % len(self.prompts)], self.run.composition
+            seed = request_seed(composition.recipe.seed, self.num_sent, 0)
+            request = composition.request(composition.encode(prompt.text), seed, prompt.domain)
+            number = self.engine.add(_of_its_own_length(request))
+            self.run.prompts[number], self.run.seeds[number] = prompt, seed
+            self.in_flight.add(number)
+            self.num_sent += 1
 
 
-def _turn(run: RealRun, engine: Engine, prompts: Sequence[Prompt], first: int, per_user: int) -> None:
-    """Each user sends `per_user` requests, the next when one is answered: the engine's queue hands them out."""
-    composition = run.composition
-    requests = []
-    for number in range(first, first + run.users * per_user):
-        prompt = prompts[number % len(prompts)]
-        seed = request_seed(composition.recipe.seed, number, 0)
-        requests.append((prompt, seed, composition.request(composition.encode(prompt.text), seed, prompt.domain)))
-    begun = time.perf_counter()
-    for prompt, seed, request in requests:
-        number = engine.add(request)
-        run.prompts[number], run.seeds[number] = prompt, seed
-    rounds = list(engine.stream())
-    seconds = time.perf_counter() - begun
-    run.rates.append(sum(one.tau for one in rounds) / seconds)
-    run.rounds += rounds
-    engine.finished.clear()
+def _of_its_own_length(request: Request) -> Request:
+    """Half to one and a half of the recipe's tokens, by the request's seed: nobody's texts are all equally long."""
+    if request.max_new_tokens is None:
+        return request
+    share = 0.5 + (request.seed & 0xFFFF) / 0x10000
+    return replace(request, max_new_tokens=max(1, int(share * request.max_new_tokens)))
