@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -q --timeout 400
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -q --timeout 400 --durations 15
 WORKERS ?= 2
 
 .PHONY: demo test test-slow lint format docs serve-docs clean help

@@ -1,10 +1,10 @@
 """One field of a config.json at a time: its type and range are checked where it is read, and errors name it.
 
->>> Fields({"block_size": 7}, "config.json").count("block_size")
+>>> Fields({"num_hidden_layers": 7}, "config.json").count("num_hidden_layers")
 7
->>> Fields({"block_size": "7"}, "config.json").count("block_size")
+>>> Fields({"num_hidden_layers": "7"}, "config.json").count("num_hidden_layers")
 Traceback (most recent call last):
-ValueError: config.json: block_size is '7'; expected a whole number from 1 to 16777216
+ValueError: config.json: num_hidden_layers is '7'; expected a whole number from 1 to 16777216
 """
 
 from collections.abc import Mapping
