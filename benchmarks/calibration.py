@@ -23,7 +23,7 @@ from sparkit.cli.environment import environment
 from sparkit.labels import Records
 from sparkit.metrics import auc, ece, perfect_ece
 from sparkit.reports.reliability import plot_reliability
-from sparkit.serving.drift import fed_and_frozen, fitted, records_of
+from sparkit.serving.drift import BUSY, fed_and_frozen, fitted, records_of
 from sparkit.serving.policy import curve_of, policy_of
 from sparkit.serving.sources import Blocks, from_traces
 from sparkit.survival import survival_of
@@ -61,7 +61,7 @@ def online(blocks: Blocks, capacity: str) -> list[dict[str, Any]]:
         row["num_judged"] = len(new) * 7 // 8
         for name, scheduler, fed in (("static", "fixed", 0), ("full", "fixed", 300), ("greedy", "greedy", 300)):
             policy = replace(policy_of(scheduler, "identity", curve, blocks.gamma), calibrator=part)
-            error, floor = fed_and_frozen(policy, new, fed)
+            error, floor = fed_and_frozen(policy, new, fed, BUSY if name == "greedy" else 10)
             row |= {f"ece_{name}": error, "ece_floor": floor}
         found.append(row)
     return found

@@ -6,6 +6,7 @@ itself did not verify; a policy learns only from what it verified.
     drift([static, online], blocks, ("code", "chat", "mixed"))
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from sparkit.serving.sources import Blocks
 from sparkit.survival import survival_of
 
 MIXED = "mixed"
+BUSY = 60  # requests at once, where greedy cuts
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,13 @@ def drift(
     num_windows: int = 8,
     seed: int = 0,
 ) -> list[Window]:
-    """Every policy through all phases; each phase `num_steps` steps, reported in windows."""
+    """Every policy through all phases; each phase `num_steps` steps, reported in windows of equal length.
+
+    Raises:
+        ValueError: for fewer steps than windows.
+    """
+    if not 1 <= num_windows <= num_steps:
+        raise ValueError(f"drift: {num_steps} steps in {num_windows} windows; expected a step or more in each")
     windows = []
     for policy in policies:
         memories, number, seen = policy.start(), 0, 0
@@ -69,9 +77,9 @@ def drift(
                 confidence = policy.calibrator.calibrate(batch.logits, memories.calibrator)
                 found.append((survival_of(confidence), batch.accepted))
                 _, memories = policy.step(batch, memories, number)
-            size = max(1, num_steps // num_windows)
-            for start in range(0, num_steps, size):
-                part = found[start : start + size]
+            edges = [num_steps * place // num_windows for place in range(num_windows + 1)]
+            for start, end in itertools.pairwise(edges):
+                part = found[start:end]
                 survival, accepted = (torch.cat(column) for column in zip(*part, strict=True))
                 errors = errors_of(survival, accepted)
                 windows.append(Window(policy.name, phase, seen + start * num_requests, len(accepted), *errors))

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from sparkit.capacity import flat, roofline
+from sparkit.serving.drift import MIXED, drift
 from sparkit.serving.frontier import at, gains, is_outside
 from sparkit.serving.load import Chooser, Load
 from sparkit.serving.policy import policy_of
@@ -115,3 +116,18 @@ def test_one_request_cannot_be_halved(blocks: Blocks) -> None:
     with pytest.raises(ValueError, match="cannot be halved"):
         regret(policy_of("fixed", "identity", CURVE, 7), one, 2)
     assert dataclasses.is_dataclass(one)
+
+
+def test_windows_of_a_drift_are_equally_long(blocks: Blocks) -> None:
+    """A window of a few rounds shows noise as error. Kills: a remainder that becomes a window of its own."""
+    policy = policy_of("fixed", "identity", CURVE, blocks.gamma)
+    found = drift([policy], blocks, ("code", MIXED), num_requests=4, num_steps=43, num_windows=8)
+    for phase in ("code", MIXED):
+        sizes = [one.num_rounds for one in found if one.phase == phase]
+        assert len(sizes) == 8
+        assert sum(sizes) == 43 * 4
+        assert max(sizes) - min(sizes) <= 4
+    firsts = [one.first_round for one in found]
+    assert firsts == [sum(one.num_rounds for one in found[:i]) for i in range(len(found))]
+    with pytest.raises(ValueError, match="a step or more in each"):
+        drift([policy], blocks, ("code",), num_steps=3)

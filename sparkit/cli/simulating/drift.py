@@ -35,8 +35,11 @@ def drift(options: Options, out: Console, plot: Path | None) -> dict[str, Any]:
         chat = blocks.of_domain("chat")
         full = policy_of("fixed", "identity", curve, blocks.gamma)
         fed = {
-            name: drifting.fed_and_frozen(replace(policy, calibrator=online), chat)
-            for name, policy in (("full verification", full), (f"{scheduler}'s cuts with probes", base))
+            name: drifting.fed_and_frozen(replace(policy, calibrator=online), chat, batch=size)
+            for name, policy, size in (
+                ("full verification", full, 10),
+                (f"{scheduler}'s cuts with probes", base, drifting.BUSY),
+            )
         }
     if plot is not None:
         report.plot_drift(windows, plot, f"{blocks.name}; {scheduler}; {curve.source}")
