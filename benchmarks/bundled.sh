@@ -44,21 +44,21 @@ traces() {  # full-verification rounds of held-out prompts
     $bin/sparkit compose --drafter dspark --scheduler fixed --capacity roofline --calibrator identity --batch 32 \
         --prompts "$scratch/prompts.jsonl" --trace "$scratch/full.jsonl" --top-tokens 0 --show 0
     $bin/sparkit compose --drafter mtp --gamma 1 --scheduler fixed --capacity roofline --calibrator identity --batch 32 \
-        --num-prompts 96 --trace "$scratch/mtp1.jsonl" --top-tokens 0 --show 0
+        --num-prompts 48 --trace "$scratch/mtp1.jsonl" --top-tokens 0 --show 0
 }
 
 calibration() {  # needs traces
     $bin/python benchmarks/calibration.py "$scratch/full.jsonl" --sts $sts \
         --out "$out/calibration-dspark-markov-$day.json" --plot "$out/reliability-dspark-markov-$day.png"
-    $bin/sparkit simulate --drift --source "$scratch/full.jsonl" --plot "$out/drift-$day.png" --json "$out/drift-$day.json"
+    $bin/sparkit simulate --drift --source "$scratch/full.jsonl" --users 64 --plot "$out/drift-$day.png" --json "$out/drift-$day.json"
 }
 
 serving() {  # needs traces: the frontier on recorded acceptance and a stated roofline; regret; a jagged curve
-    $bin/sparkit simulate --source "$scratch/full.jsonl" --baseline "$scratch/mtp1.jsonl" --calibrator "sts:path=$sts" \
+    $bin/sparkit simulate --source "$scratch/full.jsonl" --baseline "$scratch/mtp1.jsonl" --calibrator "sts:path=$sts" --steps 500 \
         --regret 1 --regret 4 --regret 16 --regret 64 --plot "$out/frontier-$day.png" --json "$out/frontier-$day.json"
     $bin/sparkit simulate --source "$scratch/full.jsonl" --baseline "$scratch/mtp1.jsonl" --calibrator "sts:path=$sts" \
         --capacity staircase:tile=32,per_tile=0.6 --scheduler greedy --scheduler delayed --scheduler foresight \
-        --regret 4 --regret 16 --regret 64 --json "$out/frontier-jagged-$day.json"
+        --users 4 --users 16 --users 64 --steps 400 --regret 4 --regret 16 --regret 64 --json "$out/frontier-jagged-$day.json"
 }
 
 real() {  # the closed loop on the engine

@@ -41,8 +41,7 @@ def writing(path: Path) -> Iterator[BinaryIO]:
         OSError: naming `path`, when it cannot be written: no space, no permission.
     """
     path = Path(path)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {path}: the folder {path.parent} does not exist; create it first")
+    require_folder(path, f"cannot write {path}")
     scratch = scratch_for(path)
     try:
         with scratch.open("xb") as out:
@@ -58,6 +57,12 @@ def writing(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         scratch.unlink(missing_ok=True)
         raise
+
+
+def require_folder(path: Path, said: str) -> None:
+    """A `FileNotFoundError` that begins with `said`, when the folder that `path` would lie in is not there."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{said}: the folder {path.parent} does not exist; create it first")
 
 
 def scratch_for(path: Path) -> Path:

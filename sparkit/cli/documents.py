@@ -24,9 +24,9 @@ STDOUT = "-"
 
 
 def _require_folder(param: TyperOption, value: Any) -> Any:
-    if value is not None and value != STDOUT and not (folder := Path(value).parent).is_dir():
+    if value is not None and value != STDOUT:
         with errors.spoken():
-            raise FileNotFoundError(f"{param.opts[0]} {value}: the folder {folder} does not exist; create it first")
+            files.require_folder(Path(value), f"{param.opts[0]} {value}")
     return value
 
 

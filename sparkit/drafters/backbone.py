@@ -89,7 +89,10 @@ class BlockBackbone(nn.Module):
 
 
 class PlainContext:
-    """`BlockBackbone.context` as decoding runs it: the keys and values of all layers from one product."""
+    """`BlockBackbone.context` as decoding runs it: the keys and values of all layers from one product.
+
+    The matrices are copied side by side, so weights that change need a new one (`BlockDrafter.prepare` makes it).
+    """
 
     def __init__(self, backbone: BlockBackbone) -> None:
         decoder, attentions = backbone.config.decoder, [layer.attention for layer in backbone.layers]

@@ -21,27 +21,25 @@ from sparkit.targets.marker import Group, Marker
 
 def store(cache: SlotCache, layer: int, marker: Marker, k: Float[Tensor, "B h e"], v: Float[Tensor, "B h e"]) -> None:
     """Writes the keys and values of a flat row at their slots and positions."""
-    if len(marker.spans) == 1:  # a slice copy is several times cheaper than an indexed write
-        slot, start, count = marker.spans[0]
-        cache.stack[layer, 0, slot, start : start + count] = k
-        cache.stack[layer, 1, slot, start : start + count] = v
-        return
-    rows = marker.slots * cache.max_len + marker.positions
-    cache.stack[layer, 0].flatten(0, 1).index_copy_(0, rows, k)
-    cache.stack[layer, 1].flatten(0, 1).index_copy_(0, rows, v)
+    _put(cache.stack[layer : layer + 1], marker, k[None], v[None])
 
 
 def store_layers(
     cache: SlotCache, marker: Marker, k: Float[Tensor, "layers B h e"], v: Float[Tensor, "layers B h e"]
 ) -> None:
     """`store` for all layers at once."""
-    for which, part in enumerate((k, v)):
-        place = cache.stack[:, which]
-        if len(marker.spans) == 1:
+    _put(cache.stack, marker, k, v)
+
+
+def _put(stack: Float[Tensor, "layers 2 slots len h e"], marker: Marker, *parts: Float[Tensor, "layers B h e"]) -> None:
+    for which, part in enumerate(parts):
+        place = stack[:, which]
+        if len(marker.spans) == 1:  # a slice copy is several times cheaper than an indexed write
             slot, start, count = marker.spans[0]
             place[:, slot, start : start + count] = part
         else:
-            place.flatten(1, 2).index_copy_(1, marker.slots * cache.max_len + marker.positions, part)
+            rows = marker.slots * stack.shape[3] + marker.positions
+            place.flatten(1, 2).index_copy_(1, rows, part)
 
 
 def attend(cache: SlotCache, layer: int, marker: Marker, q: Float[Tensor, "B heads e"]) -> Float[Tensor, "B heads e"]:
