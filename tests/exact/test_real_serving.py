@@ -1,0 +1,33 @@
+"""The closed loop on the real engine: nobody waits between requests, no two texts are equally long by design."""
+
+from dataclasses import replace
+
+import pytest
+
+from sparkit.compose import assemble
+from sparkit.prompts import bundled
+from sparkit.recipe import Recipe
+from sparkit.serving import real
+
+
+def test_the_loop_never_drains(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kills: turns that end in an empty engine; a user with two requests at once; lengths that are all the same."""
+    monkeypatch.setattr(real, "LEAST_TOKENS", 1)
+    plain = assemble(Recipe(capacity="roofline", scheduler="fixed", max_new_tokens=8, ignore_eos=True)).plain()
+    prompts = [replace(one, text=one.text[:40]) for one in bundled("all", 2)]
+    (run,) = real.measure([("plain", plain)], prompts, [3], turns=3, turn_tokens=24)
+    assert len(run.rates) == 3  # the turn before them is not counted
+    steps: dict[int, list[int]] = {}
+    for one in run.rounds:
+        steps.setdefault(one.step, []).append(one.request)
+    assert list(steps) == list(range(1, len(steps) + 1))
+    assert all(len(set(requests)) == len(requests) <= 3 for requests in steps.values())
+    assert all(len(requests) == 3 for requests in list(steps.values())[3:-1])  # once all prompts were read
+    lengths: dict[int, int] = {}
+    for one in run.rounds:
+        lengths[one.request] = lengths.get(one.request, 0) + one.tau
+    ended = [lengths[number] for number in sorted(lengths)[:-3]]
+    assert len(ended) > 6
+    assert all(4 <= length <= 12 for length in ended)
+    assert len(set(ended)) > 3
+    assert set(run.seeds) == set(lengths) == set(run.prompts)
