@@ -74,9 +74,6 @@ def _is_bias(value: object) -> bool:
     return type(value[1]) in (int, float) and bool(value[1] < float("inf"))
 
 
-_BELOW = 1 - 2.0**-52  # total * _BELOW is the float64 right below the total, or the one before it
-
-
 class History(NamedTuple):
     """What the penalties look at, one row for every row of logits."""
 
@@ -188,11 +185,12 @@ def residual(p_target: Float[Tensor, "N V"], p_draft: Float[Tensor, "N V"]) -> F
 def draw(p: Float[Tensor, "N V"], uniform: Float[Tensor, " N"]) -> Int[Tensor, " N"]:
     """Inverts the cumulative distribution: the first token whose cumulated mass exceeds `uniform` (in [0, 1)).
 
-    Sums are float64 and u * total stays below the total, so a token without mass is never returned; u = 1 - 2^-53
-    gives the last token with mass.
+    Sums are float64. The largest uniform is 1 - 2^-53, and (1 - 2^-53) * total, rounded, is below the total for every
+    total (2^-53 * total is more than half its last digit, or total is a power of two), so a token without mass is
+    never returned.
     """
     if p.device.type == "mps":  # no float64 there; the law is unchanged by where it is summed
         return draw(p.cpu(), uniform.cpu()).to(p.device)
     cumulative = p.cumsum(-1, dtype=torch.float64)
-    point = (cumulative[:, -1:] * _BELOW).mul_(uniform.double()[:, None])
+    point = cumulative[:, -1:] * uniform.double()[:, None]
     return torch.searchsorted(cumulative, point, right=True)[:, 0].clamp_(max=p.shape[1] - 1)  # clamped: nan only
