@@ -15,7 +15,9 @@ EVERYWHERE = ("0.0.0.0", "::")  # --host for every address of this machine; a br
 
 def command(
     replay: Annotated[Path | None, typer.Option(help="Play a trace saved by `sparkit compose --trace`.")] = None,
-    web: Annotated[bool, typer.Option(help="Serve the screens to a browser (needs textual-serve).")] = False,
+    web: Annotated[
+        bool, typer.Option(help="Serve the screens to a browser (Tab there gives it the keys; needs textual-serve).")
+    ] = False,
     host: Annotated[str, typer.Option(help="Address for --web.")] = "localhost",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port for --web.")] = 8000,
     target: Annotated[str, typer.Option(help="As in `sparkit compose`.")] = "bundled",
