@@ -6,14 +6,19 @@ Nothing of sparkit may be imported here at module level: jaxtyping's import hook
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 import torch
 
+from tests import typecheck
+from tests.starter import Starter
+
+typecheck.install()  # before the first import of sparkit
 ROOT = Path(__file__).parents[1]
+PLAIN = {"COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
 
 hypothesis.settings.register_profile("dev", max_examples=25, deadline=None)
 hypothesis.settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True, database=None)
@@ -49,18 +54,27 @@ def plain_python() -> Callable[..., subprocess.CompletedProcess[str]]:
     return run
 
 
+@pytest.fixture(scope="session")
+def _starter() -> Iterator[Starter]:
+    started = Starter()
+    yield started
+    started.close()
+
+
 @pytest.fixture
-def sparkit_cli() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run the `sparkit` command in a fresh process, as a person would."""
+def sparkit_cli(_starter: Starter) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the `sparkit` command in a process of its own, as a person would; really started when `env` is given."""
 
     def run(*args: str, timeout: float = 300, **env: str) -> subprocess.CompletedProcess[str]:
+        if not env:
+            return _starter.run(args, timeout, {**os.environ, **PLAIN})
         return _run([sys.executable, "-m", "sparkit", *args], timeout, env)
 
     return run
 
 
 def _run(command: list[str], timeout: float, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb", **(env or {})}
+    environment = {**os.environ, **PLAIN, **(env or {})}
     return subprocess.run(
         command, capture_output=True, text=True, timeout=timeout, check=False, env=environment, cwd=ROOT
     )
