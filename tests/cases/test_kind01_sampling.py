@@ -23,16 +23,28 @@ from tests.statistics import FAILURE_RATE, goodness_of_fit
 JUDGES = ("rejection", "block")  # coupled never looks at p_draft
 
 
-def decisions(num: int, seed: int = 0) -> Addressed:
-    return AddressedSource().at(torch.arange(num) + (seed << 32), torch.zeros(num, dtype=torch.int64))
+def decisions(num: int, seed: int = 0, first: int = 0) -> Addressed:
+    return AddressedSource().at(torch.arange(first, first + num) + (seed << 32), torch.zeros(num, dtype=torch.int64))
 
 
-def rounds(name: str, q: Tensor, p: Tensor, num: int, drawn_from: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Committed tokens and accept flags of `num` rounds of one draft, drawn from q (or from another law)."""
-    noise = decisions(num)
+def rounds(judge: str | Any, q: Tensor, p: Tensor, num: int, drawn_from: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Committed tokens and accept flags of `num` rounds of one draft, drawn from q (or from another law).
+
+    Some thousands at a time: the uniforms of a million rows at once are gigabytes, and the machine waits for memory.
+    """
+    part = 5000
+    assert num % part == 0
+    verifier = VERIFIERS.create(judge) if isinstance(judge, str) else judge
+    told = [some_rounds(verifier, q, p, decisions(part, first=one), part, drawn_from) for one in range(0, num, part)]
+    return torch.cat([tokens for tokens, _ in told]), torch.cat([kept for _, kept in told])
+
+
+def some_rounds(
+    verifier: Any, q: Tensor, p: Tensor, noise: Addressed, num: int, drawn_from: Tensor | None
+) -> tuple[Tensor, Tensor]:
     tokens = noise.draw((q if drawn_from is None else drawn_from).expand(num, -1), Purpose.DRAFT, 1)
     drafted = Draft(tokens[:, None], q.expand(num, 1, -1))
-    verdict = VERIFIERS.create(name).verify(drafted, Plan(torch.ones_like(tokens)), p.repeat(2 * num, 1), noise)
+    verdict = verifier.verify(drafted, Plan(torch.ones_like(tokens)), p.repeat(2 * num, 1), noise)
     is_kept = verdict.accepted > 0
     return torch.where(is_kept, tokens, verdict.next_token), is_kept
 
@@ -130,13 +142,9 @@ class DrawAndCompare:
 def test_b02c_drawing_the_target_and_comparing() -> None:
     """Exact with independent noise: acceptance sum(p q) = 0.54, against sum(min(p, q)) = 0.90 of rejection."""
     p, q, num = law(0.7, 0.3), law(0.6, 0.4), 200_000
-    noise = decisions(num)
-    tokens = noise.draw(q.expand(num, -1), Purpose.DRAFT, 1)
-    drafted = Draft(tokens[:, None], q.expand(num, 1, -1))
-    verdict = DrawAndCompare().verify(drafted, Plan(torch.ones_like(tokens)), p.repeat(2 * num, 1), noise)
-    first = torch.where(verdict.accepted > 0, tokens, verdict.next_token)
+    first, accepted = rounds(DrawAndCompare(), q, p, num)
     assert is_within(shares(first, 2), [0.7, 0.3], num)
-    assert is_within(verdict.accepted.double().mean()[None], [0.54], num)
+    assert is_within(accepted.double().mean()[None], [0.54], num)
     out, accepted = rounds("rejection", q, p, num)
     assert is_within(shares(out, 2), [0.7, 0.3], num)
     assert is_within(accepted.double().mean()[None], [0.9], num)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 
@@ -27,41 +28,52 @@ def listed(command: str) -> dict[str, str]:
     return dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", section[1], re.MULTILINE))
 
 
+Ask = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def answered() -> dict[tuple[str, ...], Any]:
+    """Documents by command line: the pages and the entries of lists ask for the same ones."""
+    return {}
+
+
+@pytest.fixture
+def document(sparkit_cli: Callable[..., CompletedProcess[str]], answered: dict[tuple[str, ...], Any]) -> Ask:
+    def ask(*args: str) -> Any:
+        if args not in answered:
+            answered[args] = json.loads(sparkit_cli(*args, "--json", "-").stdout)
+        return answered[args]
+
+    return ask
+
+
 @pytest.mark.docs
 @pytest.mark.parametrize("command", COMMANDS)
-def test_page_and_document_have_the_same_fields(
-    command: str, sparkit_cli: Callable[..., CompletedProcess[str]]
-) -> None:
+def test_page_and_document_have_the_same_fields(command: str, document: Ask) -> None:
     """Kills: a field that the page does not explain, or explains and the document lacks."""
-    document = json.loads(sparkit_cli(*COMMANDS[command], "--json", "-").stdout)
-    assert set(listed(command)) == set(document)
-    assert f"`{document['schema']}`" in listed(command)["schema"]
+    found = document(*COMMANDS[command])
+    assert set(listed(command)) == set(found)
+    assert f"`{found['schema']}`" in listed(command)["schema"]
 
 
 @pytest.mark.docs
-def test_entries_of_lists_are_explained(sparkit_cli: Callable[..., CompletedProcess[str]]) -> None:
+def test_entries_of_lists_are_explained(document: Ask) -> None:
     """Kills: a new field inside a list that the page does not name."""
-    part = json.loads(sparkit_cli("list", "verifier", "--json", "-").stdout)["parts"][0]
+    part = document(*COMMANDS["list"])["parts"][0]
     assert set(part) <= set(re.findall(r"`(\w+)`", listed("list")["parts"]))
-    finding = json.loads(sparkit_cli("doctor", "--json", "-").stdout)["findings"][0]
+    finding = document(*COMMANDS["doctor"])["findings"][0]
     assert set(finding) <= set(re.findall(r"`(\w+)`", listed("doctor")["findings"]))
 
 
 @pytest.mark.docs
-def test_entries_of_proofs_are_explained(sparkit_cli: Callable[..., CompletedProcess[str]]) -> None:
+def test_entries_of_proofs_are_explained(document: Ask) -> None:
     """Kills: a field of a counterexample, a run or a broken law that the page does not name."""
-    lossy = json.loads(
-        sparkit_cli("prove", "--target", "table:appendix-a", "--scheduler", "lookahead", "--json", "-").stdout
-    )
+    lossy = document("prove", "--target", "table:appendix-a", "--scheduler", "lookahead")
     asked = {
         ("prove", "counterexample"): lossy["counterexample"],
-        ("prove --all", "runs"): json.loads(sparkit_cli(*COMMANDS["prove --all"], "--json", "-").stdout)["runs"][0],
-        ("prove --appendix-a", "runs"): json.loads(sparkit_cli("prove", "--appendix-a", "--json", "-").stdout)["runs"][
-            0
-        ],
-        ("check", "broken"): json.loads(sparkit_cli("check", "confidence", "token_prob", "--json", "-").stdout)[
-            "broken"
-        ][0],
+        ("prove --all", "runs"): document(*COMMANDS["prove --all"])["runs"][0],
+        ("prove --appendix-a", "runs"): document(*COMMANDS["prove --appendix-a"])["runs"][0],
+        ("check", "broken"): document("check", "confidence", "token_prob")["broken"][0],
     }
     for (command, field), entry in asked.items():
         assert set(entry) <= set(re.findall(r"`(\w+)`", listed(command)[field])), command
