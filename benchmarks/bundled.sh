@@ -28,6 +28,10 @@ speed() {  # batch 1, beside plain decoding: heads and schedulers of dspark; blo
         --num-prompts 12 --max-new-tokens 128 --json "$out/speed-drafters-cpu-$day.json"
 }
 
+cost() {  # what a round costs at other sizes, random weights
+    $bin/python benchmarks/round_cost.py --out "$out/round-cost-cpu-$day.json"
+}
+
 batch() {  # what thirty-two at once give over one alone
     $bin/sparkit compose --drafter dspark --scheduler greedy --scheduler delayed --scheduler foresight \
         --batch 1 --batch 32 --num-prompts 32 --max-new-tokens 128 --json "$out/speed-batch32-cpu-$day.json"
@@ -67,6 +71,6 @@ real() {  # the closed loop on the engine
     $bin/sparkit replay "$scratch/real.jsonl"
 }
 
-for stage in "${@:-tau speed batch verifiers traces calibration serving real}"; do
+for stage in "${@:-tau speed cost batch verifiers traces calibration serving real}"; do
     for one in $stage; do echo "== $one"; $one; done
 done

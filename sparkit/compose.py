@@ -175,10 +175,15 @@ def _head_name(drafter: Any) -> str:
 
 
 def default_calibrator(recipe: Recipe, folder: Path | None) -> str:
-    """The fitted temperatures beside the drafter's weights, for the default verifier at temperature 1."""
-    file = None if folder is None else folder / "sts.json"
-    fits = recipe.confidence in (None, "head") and recipe.verifier == "rejection" and recipe.temperature == 1
+    """The temperatures fitted to a trained confidence, beside its weights; for the default verifier, temperature 1."""
+    file = None if folder is None else folder / sts_file(parse_spec(recipe.confidence or "head")[0])
+    fits = recipe.verifier == "rejection" and recipe.temperature == 1
     return f"sts:path={file}" if file is not None and file.is_file() and fits and recipe.gamma >= 7 else "identity"
+
+
+def sts_file(confidence: str) -> str:
+    """What the fitted temperatures of a trained confidence are called in a drafter's folder."""
+    return "sts.json" if confidence == "head" else f"sts-{confidence}.json"
 
 
 def _warn(recipe: Recipe, parts: Parts, calibrator: str) -> None:

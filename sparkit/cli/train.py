@@ -85,6 +85,29 @@ def drafter(
         write_json({"schema": "sparkit.train-drafter/1", "drafter": name, "domains": rows}, json)
 
 
+@command.command()
+def confidence(
+    name: Annotated[str, typer.Argument(help="dflash, eagle3, mtp, dspark-{markov,gated,rnn}.")],
+    preset: PresetOption = "bundled",
+    target: Annotated[Path | None, typer.Option(help="Target folder; the bundled one if not given.")] = None,
+    out: OutOption = None,
+    rounds: Annotated[int | None, typer.Option(min=512, help="Verified blocks to learn from instead.")] = None,
+    json: JsonOption = None,
+) -> None:
+    """Train the recurrent confidence of a finished drafter on rounds of the engine, and fit its temperatures.
+
+    Examples:
+        sparkit train confidence dspark-markov
+        sparkit compose --drafter dspark --confidence recurrent
+    """
+    plan, folder = preset_named(preset), (out or assets()) / "drafters" / name
+    plan = plan if rounds is None else replace(plan, confidence_rounds=rounds)
+    file = _confidence(plan, name, folder, "bundled" if target is None else str(target), json)
+    console(json).print(f"wrote {file} and its temperatures")
+    if json is not None:
+        write_json({"schema": "sparkit.train-confidence/1", "drafter": name, "path": str(file)}, json)
+
+
 @command.command("all")
 def everything(
     preset: PresetOption = "bundled",
@@ -94,7 +117,7 @@ def everything(
     steps: StepsOption = None,
     json: JsonOption = None,
 ) -> None:
-    """Rebuild the bundled lane: target, its answers, the six drafters and their fitted temperatures.
+    """Rebuild the bundled lane: target, its answers, the six drafters, their confidences and fitted temperatures.
 
     Examples:
         sparkit train all --preset bundled
@@ -117,6 +140,9 @@ def everything(
         documents[name] = _drafter(plan, name, frozen, work, out, World())
         _show(name, documents[name], json)
     _fit(plan, folder, "bundled" if out is None else str(folder / "target"), json)
+    for name in plan.confidences:
+        where = "bundled" if out is None else str(folder / "target")
+        _confidence(plan, name, folder / "drafters" / name, where, json)
     if json is not None:
         write_json({"schema": "sparkit.train-all/1", "drafters": documents}, json)
 
@@ -130,6 +156,18 @@ def _fit(plan: "Preset", folder: Path, target: str, json: str | None) -> None:
         for done, name in enumerate(DRAFTERS, start=1):
             fit_temperatures(name, folder / "drafters" / name, prompts, target=target)
             show(done)
+
+
+def _confidence(plan: "Preset", name: str, folder: Path, target: str, json: str | None) -> Path:
+    from sparkit.training.confidence import confidence_of
+    from sparkit.training.temperatures import fit_temperatures, fitting_prompts
+
+    if not folder.is_dir():
+        raise FileNotFoundError(f"no drafter in {folder}: run `sparkit train drafter {name}` first")
+    with progress(f"confidence of {name}", plan.confidence_rounds, json) as show:
+        file = confidence_of(plan, name, folder, target, show)
+    fit_temperatures(name, folder, fitting_prompts(plan.fitting_prompts), target=target, confidence="recurrent")
+    return file
 
 
 def _drafter(

@@ -21,6 +21,7 @@ from sparkit.registry import parse_spec
 
 def _confidence(spec: str) -> Report:
     V, gamma = (2, 2) if parse_spec(spec)[0] == "table" else (5, 3)  # the tables have two tokens and two positions
+    V = neural.VOCAB if parse_spec(spec)[0] == "recurrent" else V  # its table of tokens is the tiny target's
     sizes = {"vocab_size": V, "gamma": gamma, "hidden_size": neural.HIDDEN, "rank": neural.RANK}
     return check_confidence(neural.confidence(spec), **sizes)
 

@@ -22,7 +22,7 @@ from sparkit.protocols import (
 from sparkit.recipe import Recipe
 from sparkit.registry import Registry, parse_spec
 
-TRAINED = ("head", "table")
+TRAINED = ("head", "recurrent", "table")
 """Confidences that a table stands in for."""
 FITTED: Mapping[str, Mapping[str, object]] = {
     "sts": {"calibration_temperatures": (0.5, 2.0, 1.5, 0.7)},

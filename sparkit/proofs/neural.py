@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from sparkit.confidences.head import ConfidenceHead
+from sparkit.confidences.recurrent import RecurrentConfidence
 from sparkit.confidences.table import TableConfidence
 from sparkit.decisions import AddressedSource, Purpose, Until
 from sparkit.drafters.small_lm import SmallLmDrafter
@@ -91,6 +92,8 @@ def confidence(spec: str, seed: int = 0) -> Confidence:
     name, params = parse_spec(spec)
     if name == "head":
         return confidence_head(HIDDEN, RANK, seed)
+    if name == "recurrent":
+        return recurrent_confidence(HIDDEN, RANK, seed)
     if name == "table":
         return TableConfidence(load_table(str(params.get("source", APPENDIX_A))).tables)
     return create(CONFIDENCES, spec)  # type: ignore[no-any-return]
@@ -100,6 +103,13 @@ def confidence_head(hidden_size: int, rank: int, seed: int, scale: float = 3.0) 
     """A head whose answers spread over nearly all of (0, 1)."""
     made = ConfidenceHead(hidden_size, rank)
     seeded(made, seed + 2, scale / (hidden_size + rank) ** 0.5)
+    return made
+
+
+def recurrent_confidence(hidden_size: int, rank: int, seed: int, vocab_size: int = VOCAB) -> RecurrentConfidence:
+    """A small one with random weights: its answers depend on every token before them."""
+    made = RecurrentConfidence(vocab_size, hidden_size, rank, width=6, embedding_size=2)
+    seeded(made, seed + 3)
     return made
 
 

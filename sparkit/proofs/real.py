@@ -97,7 +97,7 @@ def parts_of(
     base = neural.with_taps(base, part)
     bench = neural.prepared(recipe.drafter, seed, gamma, recipe.head, FIRST_BLOCKS)
     drafts = neural.every_draft(bench.drafter, bench.anchors, gamma)
-    trained, pattern = _confidence_for(parts, drafts[0], seed), pattern_of(found, gamma)
+    trained, pattern = _confidence_for(recipe, parts, drafts[0], seed), pattern_of(found, gamma)
     anchors = [context[-1] for context in FIRST_BLOCKS]
     is_shown = isinstance(trained, ConfidenceHead) and bend(trained, [(one, anchors) for one in drafts], pattern)
     rates = (1.0,) if is_flat else pattern.rates if is_shown else cliff(drafts, trained, gamma)
@@ -121,14 +121,16 @@ def _table_parts(base: TableTarget, recipe: Recipe, parts: Chosen, seed: int, ga
     return Parts(base, part, trained, parts.calibrator, parts.scheduler, parts.verifier, capacity)
 
 
-def _confidence_for(parts: Chosen, draft: Draft, seed: int) -> Confidence:
-    """The one named, else a random head, else (a drafter without hidden states) max_prob."""
+def _confidence_for(recipe: Recipe, parts: Chosen, draft: Draft, seed: int) -> Confidence:
+    """The one named, else a trained one with random weights, else (a drafter without hidden states) max_prob."""
     if parts.confidence is not None:
         return parts.confidence
     if draft.hidden is None:
         return create(CONFIDENCES, "max_prob")  # type: ignore[no-any-return]
-    rank = 0 if draft.previous_embedding is None else draft.previous_embedding.shape[-1]
-    return neural.confidence_head(draft.hidden.shape[-1], rank, seed)
+    size, rank = draft.hidden.shape[-1], 0 if draft.previous_embedding is None else draft.previous_embedding.shape[-1]
+    if parse_spec(recipe.confidence or "head")[0] == "recurrent":
+        return neural.recurrent_confidence(size, rank, seed, draft.p_draft.shape[-1])
+    return neural.confidence_head(size, rank, seed)
 
 
 def problem_of(parts: Parts, limits: Limits, gamma: int) -> Problem:

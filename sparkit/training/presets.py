@@ -20,6 +20,8 @@ DRAFTER_PLAN = Optimisation(peak_rate=1e-2, steps=3000, weight_decay=0.01, metho
 2e-2 and share 1, which leaves a long run no calm; 1.61, 1.70, 1.21 with AdamW alone at 3e-3.
 Of dspark-rnn: 4.88, 3.02, 3.41 after 1000 steps, 5.19, 3.10, 3.64 after 1500, 5.78, 3.22, 4.27 after 3000."""
 
+CONFIDENCE_PLAN = Optimisation(peak_rate=2e-3, steps=1500, weight_decay=1e-4, betas=(0.9, 0.99))
+
 
 @dataclass(frozen=True, slots=True)
 class Preset:
@@ -43,6 +45,9 @@ class Preset:
     num_anchors: int = 160  # blocks a step
     gamma: int = 7
     fitting_prompts: int = 64  # held-out prompts a domain for the temperatures
+    confidences: tuple[str, ...] = ("dspark-markov", "dspark-gated", "dspark-rnn")  # that get a recurrent one
+    confidence_rounds: int = 110_000  # verified blocks it is trained on
+    confidence_plan: Optimisation = CONFIDENCE_PLAN
     seed: int = 0
 
 
@@ -88,6 +93,9 @@ SMOKE = Preset(
     drafter_tokens_per_step=400,
     num_anchors=24,
     fitting_prompts=2,
+    confidences=("dspark-markov",),
+    confidence_rounds=600,
+    confidence_plan=replace(CONFIDENCE_PLAN, steps=4),
 )
 """Every stage in a minute, to see that it runs; what it makes speaks gibberish."""
 

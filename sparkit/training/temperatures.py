@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sparkit.calibration import Provenance
 from sparkit.calibrators.sts import Sts
-from sparkit.compose import assemble
+from sparkit.compose import assemble, sts_file
 from sparkit.experiments import Run, decode
 from sparkit.labels import records_of
 from sparkit.prompts import Prompt, bundled
@@ -18,7 +18,6 @@ from sparkit.recipe import Recipe
 from sparkit.training.corpus import DOMAINS, load_tokenizer
 from sparkit.training.corpus.prompts import heldout_prompts
 
-FILE = "sts.json"
 SEED = 7  # of the held-out prompts; the evaluation prompts have another
 
 
@@ -34,15 +33,17 @@ def fitting_prompts(num: int) -> list[Prompt]:
 
 
 def fit_temperatures(
-    name: str, folder: Path, prompts: Sequence[Prompt], *, target: str = "bundled", batch: int = 16, gamma: int = 7
-) -> Path:
-    """Decodes with everything verified, fits, and writes `folder`/sts.json.
+    name: str, folder: Path, prompts: Sequence[Prompt], *, target: str = "bundled", confidence: str = "head",
+    batch: int = 16, gamma: int = 7,
+) -> Path:  # fmt: skip
+    """Decodes with everything verified, fits, and writes `folder`/sts.json (sts-CONFIDENCE.json for another one).
 
     Args:
         name: a bundled drafter, such as dspark-markov.
         folder: where its weights lie.
         prompts: what to decode.
         target: the target it was trained for: bundled, or a folder.
+        confidence: the trained confidence that is calibrated.
         batch: requests at once.
         gamma: draft positions.
 
@@ -52,12 +53,13 @@ def fit_temperatures(
     part, _, head = name.partition("-")
     recipe = Recipe(
         target=target, drafter=f"{part}:path={folder}", head=head or None, scheduler="fixed", calibrator="identity",
-        confidence="head", capacity="roofline", gamma=gamma, batch=batch, ignore_eos=False,
+        confidence=confidence, capacity="roofline", gamma=gamma, batch=batch, ignore_eos=False,
     )  # fmt: skip
     run = Run.of(assemble(recipe))
     if not decode([run], prompts):
         raise KeyboardInterrupt
     provenance = Provenance.of(asdict(replace(recipe, drafter=part)))
     fitted, report = Sts.fit(records_of(run.rounds), provenance)
-    fitted.save(folder / FILE, report)
-    return folder / FILE
+    file = folder / sts_file(confidence)
+    fitted.save(file, report)
+    return file

@@ -1,17 +1,24 @@
 """Confidences: none reads its own token (one does, and says so), the trained head, tracked rates."""
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from sparkit.compose import assemble
 from sparkit.confidences.head import ConfidenceHead, load_head
 from sparkit.confidences.position import Counts, Position
+from sparkit.confidences.recurrent import FILE, RecurrentConfidence, load_recurrent, view_of
 from sparkit.drafters.layout import save_drafter
 from sparkit.protocols import CONFIDENCES, DRAFTERS, Confidence
+from sparkit.recipe import Recipe
 from sparkit.rounds import Draft, Limits, Plan, Rounds, Verdict
 from sparkit.targets.table import load_table
+from sparkit.training.confidence import Blocks, collect, fit
+from sparkit.training.confidence import save as save_recurrent
+from sparkit.training.loop import Optimisation
 from tests.parts import shake, tiny_target
 
 R, GAMMA, V, D, RANK = 3, 4, 6, 5, 2
@@ -45,7 +52,15 @@ def confidence_of(name: str) -> Confidence:
         head = ConfidenceHead(D, RANK).double()
         shake(head, 1, 0.5)
         return head
+    if name == "recurrent":
+        return recurrent()
     return CONFIDENCES.create(name)
+
+
+def recurrent() -> RecurrentConfidence:
+    made = RecurrentConfidence(V, D, RANK, width=7, embedding_size=3).double()
+    shake(made, 4, 0.5)
+    return made
 
 
 @pytest.mark.parametrize("name", CONFIDENCES.names())
@@ -115,6 +130,82 @@ def test_b26_rank_zero_reads_the_hidden_state_alone():
     assert head.proj.weight.grad.isfinite().all()
     with pytest.raises(ValueError, match="rank=-1"):
         ConfidenceHead(D, -1)
+
+
+def test_what_the_recurrent_confidence_may_know():
+    """Entropy and the largest of p_draft^k, and of the draws only the one before. Catches log p_draft^k(x_k) at k."""
+    one = draft()
+    view = view_of(one.p_draft, one.tokens)
+    logs = one.p_draft.log()
+    torch.testing.assert_close(view.numbers[..., 0], -(one.p_draft * logs).sum(-1), rtol=0, atol=1e-14)
+    torch.testing.assert_close(view.numbers[..., 1 : 1 + V], logs.sort(descending=True).values, rtol=0, atol=1e-14)
+    drawn = logs.gather(2, one.tokens[..., None])[..., 0]
+    torch.testing.assert_close(view.numbers[:, 1:, -2], drawn[:, :-1], rtol=0, atol=1e-14)
+    torch.testing.assert_close(view.numbers[:, 1:, -1], (drawn - logs.amax(-1))[:, :-1], rtol=0, atol=1e-14)
+    assert (view.numbers[:, 0, -2:] == 0).all()
+    certain = torch.nn.functional.one_hot(one.tokens, V).double()
+    assert view_of(certain, one.tokens).numbers.isfinite().all()
+
+
+def test_the_recurrent_confidence_remembers_the_block():
+    """An earlier draw moves every later position. Catches a state that is not handed on."""
+    part, one = recurrent(), draft()
+    tokens = one.tokens.clone()
+    tokens[:, 0] = (tokens[:, 0] + 1) % V
+    moved = part.logits(replace(one, tokens=tokens), None) - part.logits(one, None)
+    assert (moved[:, 0] == 0).all()
+    assert (moved[:, 1:].abs() > 0).all()
+
+
+def test_the_recurrent_confidence_travels_beside_its_drafter(tmp_path: Path):
+    """Catches a parameter left out of the file, and half precision on reading."""
+    made = recurrent()
+    save_recurrent(tmp_path, made, dtype=torch.float64)
+    back = load_recurrent(tmp_path, V, D, dtype=torch.float64)
+    for name, p in made.named_parameters():
+        assert torch.equal(back.get_parameter(name), p)
+    with pytest.raises(ValueError, match="it belongs to another drafter"):
+        back.logits(replace(draft(), previous_embedding=None), None)
+    for vocab, size in ((V + 1, D), (V, 99)):
+        with pytest.raises(ValueError, match=rf"expected a recurrent confidence for {vocab} tokens and width {size}"):
+            load_recurrent(tmp_path, vocab, size)
+    (tmp_path / FILE).write_bytes((tmp_path / FILE).read_bytes()[:-8])
+    with pytest.raises(ValueError, match=r"recurrent\.safetensors"):
+        load_recurrent(tmp_path, V, D)
+    with pytest.raises(FileNotFoundError, match="sparkit train confidence"):
+        load_recurrent(tmp_path / "nowhere", V, D)
+
+
+def blocks(num: int, seed: int) -> Blocks:
+    """c* is high exactly where the draft law is sharp: nothing in h_k or W1[x_{k-1}] says so."""
+    generator = torch.Generator().manual_seed(seed)
+    sharpness = 4 * torch.rand(num, GAMMA, 1, generator=generator)
+    law = (sharpness * torch.randn(num, GAMMA, V, generator=generator)).softmax(-1)
+    tokens = torch.randint(V, (num, GAMMA), generator=generator)
+    hidden, embedded = (3 + 9 * torch.randn(num, GAMMA, n, generator=generator) for n in (D, RANK))
+    return Blocks(hidden, embedded, view_of(law, tokens), law.amax(-1))
+
+
+def test_fitting_finds_what_the_paper_s_head_cannot_see():
+    """Catches labels of another position, and a scale that was not folded into the first layer."""
+    likely = torch.randn(V, 3, generator=torch.Generator().manual_seed(0))
+    made = fit(blocks(2000, 0), likely, Optimisation(peak_rate=1e-2, steps=80))
+    new = blocks(500, 1)
+    found = made(new.hidden, new.embedded, new.law).sigmoid()
+    error, spread = (found - new.accept_rate).abs().mean(), new.accept_rate.std()
+    assert error < 0.3 * spread
+    with pytest.raises(ValueError, match="3 blocks; expected at least 512"):
+        fit(blocks(3, 0), likely, Optimisation(peak_rate=1e-2, steps=1))
+
+
+def test_blocks_are_collected_from_whole_rounds():
+    """Every kept block was verified to its end, under the drafter's own tokens. Catches nan labels of cut blocks."""
+    chosen = {"drafter": "dspark", "scheduler": "fixed", "calibrator": "identity", "capacity": "roofline"}
+    composition = assemble(Recipe(**chosen, batch=4, max_new_tokens=20))
+    found = collect(composition, itertools.cycle([[5, 6, 7], [9, 8]]), 40)
+    assert len(found) >= 40
+    assert found.hidden.shape[:2] == found.accept_rate.shape == found.law.probs.shape[:2]
+    assert found.accept_rate.isfinite().all()
 
 
 def test_max_prob():

@@ -137,7 +137,7 @@ def full_a() -> Iterator[Line]:
 def tier_b(*, full: bool = False, worlds: Worlds | None = None) -> Iterator[Line]:
     axes: dict[str, Any] = {
         "scheduler": SCHEDULERS.names(),
-        "confidence": confidences(),
+        "confidence": [name for name in confidences() if name != "recurrent"],  # the same table stands in for it
         "calibrator": [name for name in CALIBRATORS.names() if full or name != "online"],  # tier C
         "verifier": VERIFIERS.names(),
     }

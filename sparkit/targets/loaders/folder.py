@@ -149,20 +149,25 @@ def save_model(folder: Path, model: Transformer, *, dtype: torch.dtype = torch.f
 
 def write_folder(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> None:
     """Writes both files into a new or an existing folder; weights first, so that no config lacks its weights."""
+    write_tensors(folder / WEIGHTS, weights)
+    write_json(folder / "config.json", config)
+
+
+def write_tensors(path: Path, weights: dict[str, Tensor]) -> None:
+    """Writes a safetensors file, whole or not at all; its folder is made if it does not exist."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    folder.mkdir(parents=True, exist_ok=True)
-    scratch = scratch_for(folder / WEIGHTS)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = scratch_for(path)
     try:
         save_file(weights, scratch, metadata={"format": "pt"})
-        scratch.replace(folder / WEIGHTS)
+        scratch.replace(path)
     except BaseException as error:
         scratch.unlink(missing_ok=True)
         if isinstance(error, SafetensorError):  # its text says why: no space left, for instance
-            raise OSError(f"cannot write {folder / WEIGHTS}: {error}") from error
+            raise OSError(f"cannot write {path}: {error}") from error
         raise
-    write_json(folder / "config.json", config)
 
 
 @contextmanager

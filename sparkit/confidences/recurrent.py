@@ -1,0 +1,160 @@
+"""A recurrent confidence that also reads the draft law: c_k from everything known before x_k is drawn.
+
+    x_k = [h_k ; W1[x_{k-1}] ; E of p_draft^k ; entropy, log of the largest probabilities of p_draft^k ;
+           log p_draft^{k-1}(x_{k-1}), and the same over the largest]
+    s_k = GRU(gelu(W x_k + b), s_{k-1}),   logit_k = w^T s_k + b',   s_0 = 0
+
+The paper's head [DSpark eq. 7] is linear in h_k and W1[x_{k-1}], and a linear map cannot see how flat p_draft is; the
+state remembers how likely the tokens drawn so far were. E embeds the likeliest tokens, weighted by probability.
+The weights lie beside the drafter's, in recurrent.safetensors; `sparkit train confidence` makes them.
+
+>>> RecurrentConfidence(vocab_size=8, hidden_size=4, rank=2, width=6).joint.in_features
+51
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from sparkit.protocols import CONFIDENCES
+from sparkit.rounds import Draft, Rounds
+from sparkit.targets.loaders.safetensors_file import FLOATS, Shards
+
+FILE = "recurrent.safetensors"
+LIKELIEST, SHOWN = 16, 8  # tokens that are embedded; how many of their probabilities are read one by one
+LEAST = 1e-7  # probabilities below count as this, before the logarithm
+NUM_NUMBERS = 1 + SHOWN + 2
+
+
+class LawView(NamedTuple):
+    """What is read of the draft laws and of the tokens drawn from them."""
+
+    tokens: Int[Tensor, "N gamma likeliest"]
+    probs: Float[Tensor, "N gamma likeliest"]  # descending
+    numbers: Float[Tensor, "N gamma numbers"]
+
+
+class RecurrentConfidence(nn.Module):
+    """See `sparkit.protocols.Confidence`.
+
+    Args:
+        vocab_size: V.
+        hidden_size: d, the width of h_k.
+        rank: width of the previous token's embedding; 0 reads none.
+        width: of the recurrent state.
+        embedding_size: of a likely token's embedding.
+    """
+
+    lossless = True
+    batch_independent = True
+
+    def __init__(
+        self, vocab_size: int, hidden_size: int, rank: int = 0, width: int = 128, embedding_size: int = 32
+    ) -> None:
+        super().__init__()
+        self.hidden_size, self.rank, self.width = hidden_size, rank, width
+        self.embedding = nn.Parameter(torch.zeros(vocab_size, embedding_size))
+        self.joint = nn.Linear(hidden_size + rank + embedding_size + NUM_NUMBERS, width)
+        self.memory = nn.GRU(width, width, batch_first=True)
+        self.proj = nn.Linear(width, 1)
+
+    def forward(
+        self, hidden: Float[Tensor, "N gamma d"], embedded: Float[Tensor, "N gamma r"] | None, law: LawView
+    ) -> Float[Tensor, "N gamma"]:
+        """Raw logits (the training form)."""
+        likely = (law.probs[..., None] * self.embedding[law.tokens]).sum(-2)
+        parts = (hidden, embedded, likely, law.numbers) if embedded is not None else (hidden, likely, law.numbers)
+        states: Tensor = self.memory(F.gelu(self.joint(torch.cat(parts, dim=-1))))[0]
+        logits: Tensor = self.proj(states)
+        return logits[..., 0]
+
+    def start(self) -> None:
+        """No memory beyond a block."""
+
+    @torch.no_grad()
+    def logits(self, draft: Draft, memory: None) -> Float[Tensor, "R gamma"]:
+        """See `Confidence`."""
+        hidden, embedded = draft.hidden, draft.previous_embedding if self.rank else None
+        sizes = [None if x is None else x.shape[-1] for x in (hidden, embedded)]
+        if hidden is None or sizes != [self.hidden_size, self.rank or None]:
+            raise ValueError(
+                f"recurrent confidence for states of width {self.hidden_size} and embeddings of rank {self.rank}: the "
+                f"draft has {sizes[0]} and {sizes[1]}; it belongs to another drafter"
+            )
+        return self.forward(hidden, embedded, view_of(draft.p_draft, draft.tokens))
+
+    def observe(self, memory: None, rounds: Rounds) -> None:
+        """No memory."""
+
+
+def view_of(p_draft: Float[Tensor, "N gamma V"], tokens: Int[Tensor, "N gamma"]) -> LawView:
+    """What may be known at each position: its own law, and of the drawn tokens only those before it."""
+    count = min(LIKELIEST, p_draft.shape[-1])
+    top = p_draft.topk(count, dim=-1)
+    drawn = _log(p_draft.gather(2, tokens[..., None]))
+    logs = _log(F.pad(top.values, (0, LIKELIEST - count)))
+    entropy = -(p_draft * _log(p_draft)).sum(-1, keepdim=True)
+    before = F.pad(torch.cat((drawn, drawn - logs[..., :1]), dim=-1)[:, :-1], (0, 0, 1, 0))
+    return LawView(top.indices, top.values, torch.cat((entropy, logs[..., :SHOWN], before), dim=-1))
+
+
+def _log(probs: Tensor) -> Tensor:
+    return probs.clamp(min=LEAST).log()
+
+
+@CONFIDENCES.register("recurrent", summary="trained recurrent head that also reads the draft law")
+def load_recurrent(
+    path: Path,
+    vocab_size: int,
+    hidden_size: int,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device = torch.device("cpu"),
+) -> RecurrentConfidence:
+    """The recurrent confidence in a drafter's folder.
+
+    Args:
+        path: the folder.
+        vocab_size: the target's.
+        hidden_size: the target's width.
+        dtype: precision in memory.
+        device: where it goes.
+
+    Raises:
+        FileNotFoundError: without the file.
+        ValueError: for weights of another vocabulary or width.
+    """
+    file = Path(path) / FILE
+    if not file.is_file():
+        raise FileNotFoundError(
+            f"{path}: no {FILE}; make it with `sparkit train confidence`, or use the confidence 'head'"
+        )
+    shards = Shards([file])
+    shapes = {name: entry.shape for name, entry in shards.entries.items()}
+    made = _shaped(shapes, vocab_size, hidden_size)
+    wanted = {name: tuple(p.shape) for name, p in made.named_parameters()} if made is not None else {}
+    found = {name: tuple(shape) for name, shape in shapes.items()}
+    if made is None or wanted != found or not {e.dtype for e in shards.entries.values()} <= set(FLOATS):
+        raise ValueError(
+            f"{file}: tensors {found}; expected a recurrent confidence for {vocab_size} tokens and width {hidden_size}"
+        )
+    made = made.to(dtype=dtype, device=device)
+    for name, parameter in made.named_parameters():
+        parameter.data.copy_(shards.read(name))
+    return made.eval().requires_grad_(False)
+
+
+def _shaped(shapes: dict[str, Any], vocab_size: int, hidden_size: int) -> RecurrentConfidence | None:
+    """An empty one of the sizes that a file shows; None when they make no sense or promise too much."""
+    joint, table = shapes.get("joint.weight", ()), shapes.get("embedding", ())
+    if len(joint) != 2 or len(table) != 2 or table[0] != vocab_size:
+        return None
+    rank = joint[1] - hidden_size - table[1] - NUM_NUMBERS
+    return (
+        None
+        if rank < 0 or min(*joint, *table) < 1
+        else RecurrentConfidence(vocab_size, hidden_size, rank, joint[0], table[1])
+    )

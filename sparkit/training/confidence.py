@@ -1,0 +1,215 @@
+"""The recurrent confidence of a finished drafter: rounds of the real engine, then cross-entropy with c*.
+
+    collect(composition, prompts, num_rounds)   full-verification rounds, so that c* = 1 - TV [DSpark eq. 8] is known
+    fit(blocks, plan)                           -> RecurrentConfidence, its input scale folded into its first layer
+
+The blocks are the drafter's own, behind its own tokens, which is where a confidence is asked; teacher forcing never
+shows it a token that the target would not have written. The drafter stays as it is.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from sparkit.compose import Composition, assemble
+from sparkit.confidences.recurrent import FILE, LawView, RecurrentConfidence, view_of
+from sparkit.recipe import Recipe
+from sparkit.rounds import Draft, Rounds
+from sparkit.targets.loaders.folder import write_tensors
+from sparkit.training.loop import Optimisation, StepLoss, Training, run
+from sparkit.training.pipeline import prompts
+from sparkit.training.presets import Preset
+
+Report = Callable[[int], None]
+BATCH = 512  # blocks a step
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Fully verified blocks, as the confidence sees them, and how likely each draft was to be accepted."""
+
+    hidden: Float[Tensor, "N gamma d"]
+    embedded: Float[Tensor, "N gamma r"] | None
+    law: LawView
+    accept_rate: Float[Tensor, "N gamma"]
+
+    def __len__(self) -> int:
+        return len(self.hidden)
+
+    def __getitem__(self, rows: Tensor) -> "Blocks":
+        embedded = None if self.embedded is None else self.embedded[rows]
+        law = LawView(*(part[rows] for part in self.law))
+        return Blocks(self.hidden[rows], embedded, law, self.accept_rate[rows])
+
+
+class _Recorder:
+    """A confidence that answers as the drafter's own and keeps what another could have read."""
+
+    lossless, batch_independent = True, True
+
+    def __init__(self, inner: Any) -> None:
+        self.inner, self.kept, self.num = inner, list[Blocks](), 0
+
+    def start(self) -> Any:
+        """The inner one's."""
+        return self.inner.start()
+
+    def logits(self, draft: Draft, memory: Any) -> Tensor:
+        """The inner one's."""
+        logits: Tensor = self.inner.logits(draft, memory)
+        return logits
+
+    def observe(self, memory: Any, rounds: Rounds) -> Any:
+        """Keeps the blocks that were verified to their end."""
+        draft = rounds.draft
+        assert draft.hidden is not None
+        blocks = Blocks(
+            draft.hidden, draft.previous_embedding, view_of(draft.p_draft, draft.tokens), rounds.accept_rate
+        )
+        whole = (rounds.plan.verify_len == draft.tokens.shape[1]).nonzero()[:, 0]
+        self.kept.append(blocks[whole])
+        self.num += len(whole)
+        return self.inner.observe(memory, rounds)
+
+
+@torch.inference_mode()
+def collect(
+    composition: Composition, prompts: Iterator[list[int]], num_rounds: int, tell: Report | None = None
+) -> Blocks:
+    """Decodes prompts until enough blocks are verified.
+
+    Args:
+        composition: the drafter under scheduler `fixed`; `recipe.batch` requests at once.
+        prompts: token ids, endless.
+        num_rounds: blocks to keep at least.
+        tell: called with the number kept so far.
+    """
+    recorder = _Recorder(composition.parts.confidence)
+    running = replace(composition, parts=replace(composition.parts, confidence=recorder))
+    engine, number = running.engine(), 0
+    while recorder.num < num_rounds:
+        while len(engine.waiting) < 8:
+            engine.add(running.request(next(prompts), seed=number))
+            number += 1
+        engine.step()
+        if tell is not None and engine.num_steps % 32 == 0:
+            tell(recorder.num)
+    return joined(recorder.kept)
+
+
+def confidence_of(plan: Preset, name: str, folder: Path, where: str, tell: Report | None = None) -> Path:
+    """Collects, fits and writes the recurrent confidence of a finished drafter.
+
+    Args:
+        plan: how many rounds and steps; its seed.
+        name: a bundled drafter, such as dspark-markov.
+        folder: where its weights lie; the file goes there too.
+        where: the target it was trained for: bundled, or a folder.
+        tell: called with the number of blocks collected so far.
+    """
+    part, _, head = name.partition("-")
+    recipe = Recipe(
+        target=where, drafter=f"{part}:path={folder}", head=head or None, scheduler="fixed", calibrator="identity",
+        capacity="roofline", gamma=plan.gamma, batch=32, max_new_tokens=128,
+    )  # fmt: skip
+    composition = assemble(recipe)
+    texts = chain.from_iterable(zip(*prompts("train", plan.max_len, plan.seed + 2), strict=True))
+    blocks = collect(composition, texts, plan.confidence_rounds, tell)
+    target = composition.parts.target
+    likely = target.embed(torch.arange(target.vocab_size)).float()
+    model = fit(blocks, likely, plan.confidence_plan, plan.seed)
+    return save(folder, model)
+
+
+def joined(parts: list[Blocks]) -> Blocks:
+    """Blocks one after the other."""
+
+    def one(name: str) -> Any:
+        values = [getattr(part, name) for part in parts]
+        if isinstance(values[0], LawView):
+            return LawView(*(torch.cat(columns) for columns in zip(*values, strict=True)))
+        return None if values[0] is None else torch.cat(values)
+
+    return Blocks(**{field.name: one(field.name) for field in fields(Blocks)})
+
+
+def fit(blocks: Blocks, likely: Float[Tensor, "V n"], plan: Optimisation, seed: int = 0) -> RecurrentConfidence:
+    """Minimises the cross-entropy with c*, on random blocks at each step.
+
+    Args:
+        blocks: what was collected.
+        likely: what the embedding of likely tokens begins as: the target's own says which tokens are alike.
+        plan: steps and rates.
+        seed: of the first weights and of the batches.
+
+    Raises:
+        ValueError: for fewer blocks than a batch.
+    """
+    if len(blocks) < BATCH:
+        raise ValueError(f"fit: {len(blocks)} blocks; expected at least {BATCH}")
+    rank = 0 if blocks.embedded is None else blocks.embedded.shape[-1]
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(seed)
+        model = RecurrentConfidence(len(likely), blocks.hidden.shape[-1], rank, embedding_size=likely.shape[1])
+    model.embedding.data.copy_(likely / likely.std())
+    scaled, scales = _scaled(blocks)
+
+    def loss(step: int) -> StepLoss:
+        generator = torch.Generator().manual_seed((seed << 32) + step)
+        batch = scaled[torch.randint(len(blocks), (BATCH,), generator=generator)]
+        logits = model(batch.hidden, batch.embedded, batch.law)
+        total = F.binary_cross_entropy_with_logits(logits, batch.accept_rate, reduction="sum")
+        return StepLoss(total, torch.tensor(float(logits.numel())))
+
+    run(Training(model, plan), loss)
+    return _folded(model, scales)
+
+
+Scale = tuple[Float[Tensor, " n"], Float[Tensor, " n"]]
+"""Mean and deviation of some inputs."""
+
+
+def _scale(values: Float[Tensor, "N gamma n"]) -> Scale:
+    return values.mean((0, 1)), values.std((0, 1)).clamp(min=1e-3)
+
+
+def _scaled(blocks: Blocks) -> tuple[Blocks, list[Scale | None]]:
+    """Inputs of mean 0 and deviation 1; None: left as they are (embeddings of likely tokens)."""
+    hidden, embedded, numbers = blocks.hidden.float(), blocks.embedded, blocks.law.numbers.float()
+    scales = [_scale(hidden), None if embedded is None else _scale(embedded.float()), _scale(numbers)]
+
+    def by(values: Tensor, scale: Scale | None) -> Tensor:
+        assert scale is not None
+        return (values.float() - scale[0]) / scale[1]
+
+    law = LawView(blocks.law.tokens, blocks.law.probs.float(), by(numbers, scales[2]))
+    changed = Blocks(
+        by(hidden, scales[0]), None if embedded is None else by(embedded, scales[1]), law, blocks.accept_rate.float()
+    )
+    return changed, scales
+
+
+@torch.no_grad()
+def _folded(model: RecurrentConfidence, scales: list[Scale | None]) -> RecurrentConfidence:
+    """The same function of inputs as they come."""
+    weight, size = model.joint.weight, model.embedding.shape[1]
+    none = (weight.new_zeros(size), weight.new_ones(size))
+    parts = [scale for scale in (scales[0], scales[1], none, scales[2]) if scale is not None]
+    mean, deviation = (torch.cat(columns) for columns in zip(*parts, strict=True))
+    weight.div_(deviation)
+    model.joint.bias.sub_(weight @ mean)
+    return model.eval().requires_grad_(False)
+
+
+def save(folder: Path, model: RecurrentConfidence, dtype: torch.dtype = torch.float16) -> Path:
+    """Writes `folder`/recurrent.safetensors, whole or not at all."""
+    weights = {name: p.detach().cpu().to(dtype).contiguous() for name, p in model.named_parameters()}
+    write_tensors(Path(folder) / FILE, weights)
+    return Path(folder) / FILE
