@@ -9,7 +9,8 @@ bin=${BIN:-.venv/bin}
 day=$(date +%F)
 out=benchmarks/results
 scratch=${SCRATCH:-/tmp/sparkit-bench}
-sts=sparkit/assets/bundled/drafters/dspark-markov/sts.json
+folder=sparkit/assets/bundled/drafters/dspark-markov
+sts=$folder/sts-recurrent.json
 mkdir -p "$out" "$scratch"
 
 tau() {  # accepted lengths: everything verified, 64 prompts a domain
@@ -42,18 +43,23 @@ verifiers() {  # acceptance and cost of the three rules
         --calibrator identity --num-prompts 32 --batch 16 --json "$out/verifiers-cpu-$day.json"
 }
 
-traces() {  # full-verification rounds of held-out prompts
-    $bin/python benchmarks/heldout_prompts.py --num 330 --domain math --domain code > "$scratch/prompts.jsonl"
-    $bin/python benchmarks/heldout_prompts.py --num 1300 --domain chat >> "$scratch/prompts.jsonl"
-    $bin/sparkit compose --drafter dspark --scheduler fixed --capacity roofline --calibrator identity --batch 32 \
-        --prompts "$scratch/prompts.jsonl" --trace "$scratch/full.jsonl" --top-tokens 0 --show 0
+traces() {  # full-verification rounds of held-out prompts, at least 30,000 a domain, with either trained confidence
+    $bin/python benchmarks/heldout_prompts.py --num 1500 --domain math > "$scratch/prompts.jsonl"
+    $bin/python benchmarks/heldout_prompts.py --num 800 --domain code >> "$scratch/prompts.jsonl"
+    $bin/python benchmarks/heldout_prompts.py --num 900 --domain chat >> "$scratch/prompts.jsonl"
+    $bin/sparkit compose --drafter dspark --confidence recurrent --scheduler fixed --capacity roofline --calibrator identity \
+        --batch 32 --prompts "$scratch/prompts.jsonl" --trace "$scratch/full.jsonl" --top-tokens 0 --show 0
+    $bin/sparkit compose --drafter dspark --confidence head --scheduler fixed --capacity roofline --calibrator identity \
+        --batch 32 --prompts "$scratch/prompts.jsonl" --trace "$scratch/full-head.jsonl" --top-tokens 0 --show 0
     $bin/sparkit compose --drafter mtp --gamma 1 --scheduler fixed --capacity roofline --calibrator identity --batch 32 \
         --num-prompts 48 --trace "$scratch/mtp1.jsonl" --top-tokens 0 --show 0
 }
 
 calibration() {  # needs traces
     $bin/python benchmarks/calibration.py "$scratch/full.jsonl" --sts $sts \
-        --out "$out/calibration-dspark-markov-$day.json" --plot "$out/reliability-dspark-markov-$day.png"
+        --out "$out/calibration-recurrent-$day.json" --plot "$out/reliability-recurrent-$day.png"
+    $bin/python benchmarks/calibration.py "$scratch/full-head.jsonl" --sts $folder/sts.json \
+        --out "$out/calibration-head-$day.json" --plot "$out/reliability-head-$day.png"
     $bin/sparkit simulate --drift --source "$scratch/full.jsonl" --users 64 --plot "$out/drift-$day.png" --json "$out/drift-$day.json"
 }
 
@@ -66,7 +72,7 @@ serving() {  # needs traces: the frontier on recorded acceptance and a stated ro
 }
 
 real() {  # the closed loop on the engine
-    $bin/sparkit simulate --real --scheduler fixed --scheduler greedy --users 1 --users 4 --users 16 --users 32 --users 64 \
+    $bin/sparkit simulate --real --confidence recurrent --scheduler fixed --scheduler greedy --users 1 --users 4 --users 16 --users 32 --users 64 \
         --trace "$scratch/real.jsonl" --json "$out/real-cpu-$day.json"
     $bin/sparkit replay "$scratch/real.jsonl"
 }

@@ -34,6 +34,7 @@ class Provenance:
     top_p: float | None = None
     min_p: float | None = None
     gamma: int | None = None
+    confidence: str | None = None
 
     @classmethod
     def of(cls, recipe: Mapping[str, Any]) -> "Provenance":

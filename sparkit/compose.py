@@ -110,7 +110,7 @@ def assemble(recipe: Recipe, *, measure: bool = True) -> Composition:
         make(VERIFIERS, recipe.verifier, context),
         flat(),
     )
-    _warn(recipe, parts, calibrator)
+    _warn(replace(recipe, confidence=confidence), parts, calibrator)
     parts = replace(parts, capacity=capacity_of(recipe, parts, measure=measure))
     names = {"confidence": confidence, "calibrator": calibrator, "head": recipe.head or _head_name(drafter)}
     chosen = {"drafter": recipe.drafter, "scheduler": recipe.scheduler, "verifier": recipe.verifier}

@@ -13,13 +13,14 @@ The weights lie beside the drafter's, in recurrent.safetensors; `sparkit train c
 """
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from sparkit.files import shown
 from sparkit.protocols import CONFIDENCES
 from sparkit.rounds import Draft, Rounds
 from sparkit.targets.loaders.safetensors_file import FLOATS, Shards
@@ -133,28 +134,32 @@ def load_recurrent(
             f"{path}: no {FILE}; make it with `sparkit train confidence`, or use the confidence 'head'"
         )
     shards = Shards([file])
-    shapes = {name: entry.shape for name, entry in shards.entries.items()}
-    made = _shaped(shapes, vocab_size, hidden_size)
-    wanted = {name: tuple(p.shape) for name, p in made.named_parameters()} if made is not None else {}
-    found = {name: tuple(shape) for name, shape in shapes.items()}
-    if made is None or wanted != found or not {e.dtype for e in shards.entries.values()} <= set(FLOATS):
+    found = {name: tuple(entry.shape) for name, entry in shards.entries.items()}
+    joint, table = found.get("joint.weight", (0, 0)), found.get("embedding", (0, 0))
+    width, embedding_size = joint[0], table[-1]
+    rank = joint[-1] - hidden_size - embedding_size - NUM_NUMBERS
+    # Held against the file before anything is allocated: the state's matrices grow with the square of a width.
+    is_ours = rank >= 0 and found == _shapes(vocab_size, joint[-1], width, embedding_size)
+    if not is_ours or not {entry.dtype for entry in shards.entries.values()} <= set(FLOATS):
         raise ValueError(
-            f"{file}: tensors {found}; expected a recurrent confidence for {vocab_size} tokens and width {hidden_size}"
+            f"{file}: tensors {shown(found, 200)}; expected a recurrent confidence for {vocab_size} tokens and width "
+            f"{hidden_size}"
         )
-    made = made.to(dtype=dtype, device=device)
+    made = RecurrentConfidence(vocab_size, hidden_size, rank, width, embedding_size).to(dtype=dtype, device=device)
     for name, parameter in made.named_parameters():
         parameter.data.copy_(shards.read(name))
     return made.eval().requires_grad_(False)
 
 
-def _shaped(shapes: dict[str, Any], vocab_size: int, hidden_size: int) -> RecurrentConfidence | None:
-    """An empty one of the sizes that a file shows; None when they make no sense or promise too much."""
-    joint, table = shapes.get("joint.weight", ()), shapes.get("embedding", ())
-    if len(joint) != 2 or len(table) != 2 or table[0] != vocab_size:
-        return None
-    rank = joint[1] - hidden_size - table[1] - NUM_NUMBERS
-    return (
-        None
-        if rank < 0 or min(*joint, *table) < 1
-        else RecurrentConfidence(vocab_size, hidden_size, rank, joint[0], table[1])
-    )
+def _shapes(vocab_size: int, num_inputs: int, width: int, embedding_size: int) -> dict[str, tuple[int, ...]]:
+    """Of every tensor in a file, by name."""
+    gates = {f"memory.{kind}_{side}_l0": 3 * width for kind in ("weight", "bias") for side in ("ih", "hh")}
+    state = {name: (size, width) if "weight" in name else (size,) for name, size in gates.items()}
+    return {
+        "embedding": (vocab_size, embedding_size),
+        "joint.weight": (width, num_inputs),
+        "joint.bias": (width,),
+        **state,
+        "proj.weight": (1, width),
+        "proj.bias": (1,),
+    }

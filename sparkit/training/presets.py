@@ -20,7 +20,9 @@ DRAFTER_PLAN = Optimisation(peak_rate=1e-2, steps=3000, weight_decay=0.01, metho
 2e-2 and share 1, which leaves a long run no calm; 1.61, 1.70, 1.21 with AdamW alone at 3e-3.
 Of dspark-rnn: 4.88, 3.02, 3.41 after 1000 steps, 5.19, 3.10, 3.64 after 1500, 5.78, 3.22, 4.27 after 3000."""
 
-CONFIDENCE_PLAN = Optimisation(peak_rate=2e-3, steps=1500, weight_decay=1e-4, betas=(0.9, 0.99))
+CONFIDENCE_PLAN = Optimisation(peak_rate=1e-2, steps=1000, weight_decay=0.01, method="muon", adamw_share=0.2)
+"""AUC of dspark-markov's survivals on held-out rounds, as a share of the analytic product's: 0.975 so, 0.886 by the
+paper's head; 0.961 with 58,000 rounds and AdamW for 900 steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class Preset:
     num_anchors: int = 160  # blocks a step
     gamma: int = 7
     fitting_prompts: int = 64  # held-out prompts a domain for the temperatures
-    confidences: tuple[str, ...] = ("dspark-markov", "dspark-gated", "dspark-rnn")  # that get a recurrent one
+    confidences: tuple[str, ...] = ("dspark-markov", "dspark-rnn")  # that get a recurrent one
     confidence_rounds: int = 110_000  # verified blocks it is trained on
     confidence_plan: Optimisation = CONFIDENCE_PLAN
     seed: int = 0

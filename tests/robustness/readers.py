@@ -151,6 +151,22 @@ def read_drafter(folder: Path) -> None:
     load_drafter(folder, _drafter_target())
 
 
+def make_recurrent(folder: Path) -> None:
+    from sparkit.confidences.recurrent import RecurrentConfidence
+    from sparkit.training.confidence import save
+
+    made = RecurrentConfidence(11, 8, rank=2, width=5, embedding_size=3)
+    _seeded(made)
+    save(folder, made, dtype=torch.float32)
+
+
+@_reader("recurrent confidence", "recurrent.safetensors", "safetensors", make_recurrent)
+def read_recurrent(folder: Path) -> None:
+    from sparkit.confidences.recurrent import load_recurrent
+
+    load_recurrent(folder, 11, 8)
+
+
 def _trained() -> Any:
     net = nn.Linear(3, 2)
     _seeded(net)

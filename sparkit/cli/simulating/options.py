@@ -42,6 +42,8 @@ class Options:
     seed: int
     target: str
     drafter: str
+    head: str | None
+    confidence: str | None
     turns: int
     max_new_tokens: int
 
