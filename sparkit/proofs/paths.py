@@ -55,8 +55,7 @@ POSITION_ONLY = Addressing("position only", _at_position, may_repeat=True, desce
 COUPLED = Addressing("coupled", _coupled, may_repeat=True, descending=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """What a path knows of one uniform."""
 
     lo: Number
@@ -78,36 +77,32 @@ class Path:
 
     def ask(self, address: Address, masses: Sequence[tuple[int, Number]], addressing: Addressing) -> int:
         """The answer to a question: masses are (answer, mass) in the order they lie on [0, 1)."""
-        total = sum(mass for _, mass in masses)
-        if total <= 0 or total != total:
-            raise ValueError(f"a law without mass was drawn from at {address}: {[float(m) for _, m in masses]}")
-        edges = _edges(masses, total)
+        edges = _edges(masses, address)
         if len(edges) == 1:
             return edges[0][0]  # certain: nobody looks at the uniform
         before = self.known.get(address)
-        question = tuple(edge for _, _, edge in edges)
-        self._check(address, before, question, addressing)
+        question = tuple([edge for _, _, edge in edges])
+        if address.purpose == Purpose.PROBE or not addressing.may_repeat:
+            self._check(address, before, question)
         lo, hi = (0, 1) if before is None else (before.lo, before.hi)
-        parts = [(answer, max(a, lo), min(b, hi)) for answer, a, b in edges if max(a, lo) < min(b, hi)]
-        answer, lo_new, hi_new = parts[self._choose(len(parts))]
+        parts = []
+        for answer, a, b in edges:  # a proof asks a million times: conditions here, not max and min
+            low, high = lo if a < lo else a, hi if b > hi else b
+            if low < high:
+                parts.append((answer, low, high))
+        answer, lo_new, hi_new = parts[self._choose(len(parts)) if len(parts) > 1 else 0]
         self.probability = self.probability * (hi_new - lo_new) / (hi - lo)
         self.known[address] = Known(lo_new, hi_new, question)
         return answer
 
     def _choose(self, num: int) -> int:
-        if num == 1:
-            return 0
         depth = len(self.taken)
         choice = self.script[depth] if depth < len(self.script) else 0
         self.taken.append(choice)
         self.options.append(num)
         return choice
 
-    def _check(
-        self, address: Address, before: Known | None, question: tuple[Number, ...], addressing: Addressing
-    ) -> None:
-        if addressing.may_repeat and address.purpose != Purpose.PROBE:
-            return
+    def _check(self, address: Address, before: Known | None, question: tuple[Number, ...]) -> None:
         if before is not None and before.question != question:
             self.faults.append(f"two decisions ask for the uniform of {spell_address(address)}")
         if address.until < self.frontier.get(address.seed, address.until):
@@ -122,13 +117,19 @@ class Path:
         ]
 
 
-def _edges(masses: Sequence[tuple[int, Number]], total: Number) -> list[tuple[int, Number, Number]]:
+def _edges(masses: Sequence[tuple[int, Number]], address: Address) -> list[tuple[int, Number, Number]]:
+    total: Number = 0
+    for _, mass in masses:
+        total += mass
+    if total <= 0 or total != total:
+        raise ValueError(f"a law without mass was drawn from at {address}: {[float(m) for _, m in masses]}")
     low: Number = 0
     edges: list[tuple[int, Number, Number]] = []
     for answer, mass in masses:
         if mass > 0:
-            edges.append((answer, low, low + mass / total))
-            low = edges[-1][2]
+            high = low + mass / total
+            edges.append((answer, low, high))
+            low = high
     edges[-1] = (edges[-1][0], edges[-1][1], 1)  # the sum's rounding belongs to the last part, as in `sampling.draw`
     return edges
 
