@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import HealthCheck, find, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sparkit.proofs.examples import CONFIDENCES, Example, cliff
@@ -11,6 +11,7 @@ from sparkit.proofs.search import measure
 from sparkit.proofs.twins import Row, Tables
 from sparkit.sampling import SamplingParams
 from tests.exact.worlds import composition
+from tests.untyped import assert_passes
 
 LAWS = (
     st.lists(st.integers(0, 5), min_size=2, max_size=2)
@@ -19,7 +20,13 @@ LAWS = (
 )
 CHANCES = st.sampled_from(sorted(set(CONFIDENCES)))
 PARAMS = st.sampled_from(
-    [SamplingParams(), SamplingParams(temperature=0.5), SamplingParams(temperature=0.0), SamplingParams(top_p=0.7)]
+    [
+        SamplingParams(),
+        SamplingParams(),
+        SamplingParams(temperature=0.5),
+        SamplingParams(temperature=0.0),
+        SamplingParams(top_p=0.7),
+    ]
 )
 LOSSLESS = st.tuples(
     st.sampled_from(["fixed", "threshold", "greedy", "delayed", "foresight"]),
@@ -35,15 +42,18 @@ def rows(values: st.SearchStrategy[Row], num: int) -> st.SearchStrategy[tuple[Ro
 @st.composite
 def worlds(draw: st.DrawFn) -> Example:
     """Two tokens; ties, confidences of 0 and 1, c_2 by x_1, smooth, jagged and cliff curves, one or two requests."""
-    gamma, requests = draw(st.sampled_from([1, 2])), draw(st.sampled_from([1, 2]))
+    gamma, requests = draw(st.sampled_from([1, 2, 2])), draw(st.sampled_from([1, 2]))
     chances = st.tuples(CHANCES, CHANCES)
     draft = tuple(draw(rows(LAWS, 2)) for _ in range(gamma))
     tables = Tables(draw(rows(LAWS, 2)), draft, draw(rows(chances, gamma)))
     size = requests * (1 + gamma)
     jagged = st.tuples(*[st.sampled_from([1.0, 0.7, 0.5, 0.45, 0.3])] * size)
-    curve = draw(st.one_of(st.just((1.0,)), jagged, st.just(cliff(tables, requests))))
+    on_a_cliff = st.just(cliff(tables, requests))  # where looking ahead shows most often
+    curve = draw(st.one_of(st.just((1.0,)), jagged, on_a_cliff, on_a_cliff))
     budget = draw(st.sampled_from([None, requests + 1]))
-    return Example(tables, curve, requests, 1, draw(st.integers(0, 1)), draw(PARAMS), budget)
+    # Without room for gamma tokens behind the first no plan has two drafts, and nobody can look ahead.
+    spare = draw(st.sampled_from([gamma, 0, 1]))
+    return Example(tables, curve, requests, 1, spare, draw(PARAMS), budget)
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
@@ -63,14 +73,6 @@ def test_lookahead_under_coupled_noise_is_exact_in_every_world(world: Example) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("scheduler", "verifier"), [("lookahead", "rejection"), ("lookahead", "block"), ("fixed", "lenient")]
-)
-def test_a_lossy_composition_is_found_and_shrunk(scheduler: str, verifier: str) -> None:
+def test_lossy_compositions_are_found_and_shrunk() -> None:
     """Kills: worlds in which nothing lossy can show."""
-    small = find(
-        worlds(),
-        lambda world: measure(world, lambda one: composition(one, scheduler, verifier)).total_variation > 1e-3,
-        settings=settings(max_examples=400, derandomize=True, database=None),
-    )
-    assert (small.requests, small.params, small.token_budget) == (1, SamplingParams(), None)
+    assert_passes("tests/exact/found_worlds.py", at_least=3)
