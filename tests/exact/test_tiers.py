@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sparkit.proofs.search import EXACT
+from sparkit.protocols import CALIBRATORS, CONFIDENCES, SCHEDULERS, VERIFIERS
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,6 +46,25 @@ def test_tier_b_tables() -> None:
     lines = run("b")
     assert_exact(lines)
     assert lossy(lines, "token_prob")
+
+
+@pytest.mark.parametrize("world", ["wide", "pair"])
+def test_tier_b_every_combination(world: str) -> None:
+    """Kills: four parts of which every three are exact together, and the four are not."""
+    lines = run(f"{world}_product")
+    assert_exact(lines)
+    assert len(lines) == product_size(world)
+    assert lossy(lines, "confidence=token_prob")
+    assert lossy(lines, "verifier=lenient")
+    assert world == "pair" or lossy(lines, "scheduler=lookahead", "verifier=rejection")
+    assert not lossy(lines, "scheduler=lookahead", "verifier=coupled")
+
+
+def product_size(world: str) -> int:
+    """Every combination; coupled noise is walked at two tokens only."""
+    confidences = len(CONFIDENCES.names()) - 2  # one table stands in for the three trained ones
+    combined = len(SCHEDULERS.names()) * confidences * len(CALIBRATORS.names())
+    return combined * (len(VERIFIERS.names()) - (world == "wide"))
 
 
 def test_tier_c_memories() -> None:

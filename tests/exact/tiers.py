@@ -1,9 +1,9 @@
-"""The tiers of compositions, without type checks: `python -m tests.exact.tiers a|b|c|full_a|full_b|larger`.
+"""The tiers of compositions, without type checks: `python -m tests.exact.tiers a|b|wide_product|pair_product|c|full_a|full_b|larger`.
 
 A: real modules, R = 1, V = 2, gamma 2, horizon 2: every drafter and head x scheduler x verifier, the other parts at
 their defaults, and a pairwise covering array of all kinds.
-B: tables at (R = 1, V = 3, gamma 3, horizon 3) and (R = 2, V = 2, gamma 2, horizon 2): a pairwise covering array of
-scheduler x confidence x calibrator x verifier.
+B: tables at (R = 1, V = 3, gamma 3, horizon 3) and (R = 2, V = 2, gamma 2, horizon 2): scheduler x confidence x
+calibrator x verifier, the whole product in thin worlds (`wide_product`, `pair_product`) and a pairwise covering array in rich ones (`b`).
 C: parts with memory and the undrafted step, over more rounds.
 For nights: `full_a` and `full_b` are the whole products, `larger` takes B and C some tokens further.
 """
@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 import torch
@@ -34,14 +33,12 @@ from sparkit.proofs.problem import product, total_variation
 from sparkit.proofs.prove import twin_parts
 from sparkit.proofs.search import measure, plain_law
 from sparkit.proofs.sweep import judge
-from sparkit.proofs.twins import Tables
 from sparkit.protocols import CALIBRATORS, SCHEDULERS, VERIFIERS
 from sparkit.recipe import Recipe
 from sparkit.rounds import Limits as PlanLimits
 from sparkit.rounds import Round
 from sparkit.survival import survival_of
-
-F = Fraction
+from tests.exact.tier_worlds import LARGER, THIN, WORLDS, Worlds, long, thin_long
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,28 +53,6 @@ class Line:
     seconds: float
     memory_changed_a_plan: bool | None = None
     saw_undrafted: bool | None = None
-
-
-def wide() -> Example:
-    """R = 1, V = 3, gamma 3, horizon 3."""
-    laws = ((F(1, 2), F(3, 10), F(1, 5)), (F(1, 10), F(7, 10), F(1, 5)), (F(1, 3), F(1, 3), F(1, 3)))
-    draft = (laws[::-1], (laws[0],) * 3, (laws[1], laws[2], laws[0]))
-    confidence = ((F(4, 5),) * 3, (F(9, 10), F(0), F(1)), (F(1), F(4, 5), F(4, 5)))
-    return Example(Tables(laws, draft, confidence), (1.0, 0.5, 0.45, 0.4), horizon=3, spare=1)
-
-
-def pair() -> Example:
-    """R = 2, V = 2, gamma 2, horizon 2."""
-    target = ((F(7, 10), F(3, 10)), (F(1, 5), F(4, 5)))
-    draft = (((F(1, 2), F(1, 2)),) * 2, ((F(3, 5), F(2, 5)), (F(1, 4), F(3, 4))))
-    confidence = ((F(4, 5), F(4, 5)), (F(9, 10), F(0)))
-    rates = (1.0, 1.0, 0.62, 0.6, 0.5, 0.48)
-    return Example(Tables(target, draft, confidence), rates, requests=2, horizon=2, spare=1)
-
-
-Worlds = tuple[tuple[str, Example], ...]
-WORLDS: Worlds = (("wide", wide()), ("pair", pair()))
-LARGER: Worlds = (("wide", replace(wide(), horizon=4)), ("pair", replace(pair(), horizon=3)))
 
 
 def name_of(row: dict[str, Any]) -> str:
@@ -134,7 +109,7 @@ def full_a() -> Iterator[Line]:
             )  # fmt: skip
 
 
-def tier_b(*, full: bool = False, worlds: Worlds | None = None) -> Iterator[Line]:
+def tier_b(worlds: Worlds = WORLDS, *, full: bool = False) -> Iterator[Line]:
     axes: dict[str, Any] = {
         "scheduler": SCHEDULERS.names(),
         "confidence": [name for name in confidences() if name != "recurrent"],  # the same table stands in for it
@@ -142,7 +117,7 @@ def tier_b(*, full: bool = False, worlds: Worlds | None = None) -> Iterator[Line
         "verifier": VERIFIERS.names(),
     }
     rows = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
-    for row, (size, example) in itertools.product(rows if full else covering(axes), worlds or WORLDS):
+    for row, (size, example) in itertools.product(rows if full else covering(axes), worlds):
         if row["verifier"] == "coupled" and example.tables.vocab_size > 2:
             continue  # path by path: tests/exact/test_verifiers.py
         begun = time.process_time()
@@ -189,15 +164,15 @@ class Doubting:
 
     lossless, batch_independent = True, False
 
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
+    def __init__(self, inner: Any, gamma: int) -> None:
+        self.inner, self.gamma = inner, gamma
 
     def start(self) -> Any:
-        num = 29
-        logits = torch.full((num, 2), 1.4, dtype=torch.float64)
-        accepted = torch.tensor([2 if i % 4 == 0 else 0 for i in range(num)])
-        known = torch.tensor([[0.3, 0.3]], dtype=torch.float64).expand(num, -1)
-        records = Records(logits, accepted, torch.full((num,), 2), known)
+        num, gamma = 29, self.gamma
+        logits = torch.full((num, gamma), 1.4, dtype=torch.float64)
+        accepted = torch.tensor([gamma if i % 4 == 0 else 0 for i in range(num)])
+        known = torch.full((num, gamma), 0.3, dtype=torch.float64)
+        records = Records(logits, accepted, torch.full((num,), gamma), known)
         return replace(self.inner.start(), records=records)
 
     def calibrate(self, logits: Any, memory: Any) -> Any:
@@ -210,21 +185,13 @@ class Doubting:
         return self.inner.observe(memory, rounds)
 
 
-def long(gamma: int, horizon: int) -> Example:
-    """R = 1, V = 2 over several rounds; confidences that say much about the token before."""
-    target = ((F(7, 10), F(3, 10)), (F(2, 5), F(3, 5)))
-    half = ((F(1, 2), F(1, 2)),) * 2
-    confidence = ((F(4, 5), F(1, 2)), *(((F(9, 10), F(1, 10)),) * (gamma - 1)))
-    rates = (1.0, 0.62, 0.5, 0.4, 0.35)[: gamma + 1]
-    return Example(Tables(target, (half,) * gamma, confidence), rates, horizon=horizon, spare=1)
-
-
 MEMORIES = (
     ("delayed:undrafted_probe_every=2", "identity", 2, 5),
     ("foresight:prior_rounds=0.5,undrafted_probe_every=2", "identity", 2, 5),
     ("delayed:undrafted_probe_every=2", "identity", 4, 4),
     ("foresight:prior_rounds=0.5,undrafted_probe_every=2", "identity", 4, 4),
-    ("threshold:value=0.7", "online:refit_every=1,probe_every=2", 2, 3),
+    ("threshold:value=0.7", "online:refit_every=1,probe_every=2", 2, 5),
+    ("threshold:value=0.7", "online:refit_every=1,probe_every=2", 4, 4),
 )
 
 
@@ -241,8 +208,9 @@ def tier_c(memories: tuple[tuple[str, str, int, int], ...] = MEMORIES) -> Iterat
     for (scheduler, calibrator, gamma, horizon), verifier in itertools.product(memories, ("rejection", "block")):
         parts = chosen(Recipe(drafter="table", scheduler=scheduler, calibrator=calibrator, verifier=verifier))
         if calibrator.startswith("online"):
-            parts = replace(parts, calibrator=Doubting(parts.calibrator))
-        yield _remembering(f"{scheduler} {calibrator} {verifier} gamma={gamma}", parts, long(gamma, horizon))
+            parts = replace(parts, calibrator=Doubting(parts.calibrator, gamma))
+        world = thin_long if calibrator.startswith("online") and memories is MEMORIES else long
+        yield _remembering(f"{scheduler} {calibrator} {verifier} gamma={gamma}", parts, world(gamma, horizon))
     for scheduler in ("greedy", "delayed", "foresight"):
         parts = chosen(Recipe(drafter="table", scheduler=f"{scheduler}:undrafted_probe_every=2"))
         warm = replace(parts, scheduler=Warm(parts.scheduler))
@@ -290,12 +258,13 @@ class Seen:
 
 
 def larger() -> Iterator[Line]:
-    yield from tier_b(worlds=LARGER)
+    yield from tier_b(LARGER)
     yield from tier_c(LARGER_MEMORIES)
 
 
 TIERS = {
     "a": tier_a, "b": tier_b, "c": tier_c, "full_a": full_a, "full_b": lambda: tier_b(full=True), "larger": larger,
+    "wide_product": lambda: tier_b(THIN[:1], full=True), "pair_product": lambda: tier_b(THIN[1:], full=True),
 }  # fmt: skip
 
 if __name__ == "__main__":
