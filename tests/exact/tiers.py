@@ -1,11 +1,11 @@
-"""The tiers of compositions, without type checks: `python -m tests.exact.tiers a|b|wide_product|pair_product|c|full_a|full_b|larger`.
+"""The tiers of compositions, without type checks: `python -m tests.exact.tiers NAME`, a name of TIERS below.
 
 A: real modules, R = 1, V = 2, gamma 2, horizon 2: every drafter and head x scheduler x verifier, the other parts at
 their defaults, and a pairwise covering array of all kinds.
 B: tables at (R = 1, V = 3, gamma 3, horizon 3) and (R = 2, V = 2, gamma 2, horizon 2): scheduler x confidence x
-calibrator x verifier, the whole product in thin worlds (`wide_product`, `pair_product`) and a pairwise covering array in rich ones (`b`).
+calibrator x verifier, the whole product in thin worlds and a pairwise covering array in rich ones.
 C: parts with memory and the undrafted step, over more rounds.
-For nights: `full_a` and `full_b` are the whole products, `larger` takes B and C some tokens further.
+For nights: `full_a` and `full_b` are the whole products in rich worlds, `larger` takes B and C some tokens further.
 """
 
 import itertools
