@@ -9,7 +9,7 @@ state remembers how likely the tokens drawn so far were. E embeds the likeliest 
 The weights lie beside the drafter's, in recurrent.safetensors; `sparkit train confidence` makes them.
 
 >>> RecurrentConfidence(vocab_size=8, hidden_size=4, rank=2, width=6).joint.in_features
-51
+49
 """
 
 from pathlib import Path
