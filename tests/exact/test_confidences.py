@@ -1,13 +1,14 @@
 """Confidences: none reads its own token (one does, and says so), the trained head, tracked rates."""
 
 import itertools
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from sparkit.compose import assemble
+from sparkit.compose import ASSETS, assemble
 from sparkit.confidences.head import ConfidenceHead, load_head
 from sparkit.confidences.position import Counts, Position
 from sparkit.confidences.recurrent import FILE, RecurrentConfidence, load_recurrent, view_of
@@ -206,6 +207,17 @@ def test_blocks_are_collected_from_whole_rounds():
     assert len(found) >= 40
     assert found.hidden.shape[:2] == found.accept_rate.shape == found.law.probs.shape[:2]
     assert found.accept_rate.isfinite().all()
+
+
+def test_temperatures_of_another_confidence_are_told():
+    """Catches a calibration that says nothing about the confidence whose logits it was fitted to."""
+    file = ASSETS / "bundled" / "drafters" / "dspark-markov" / "sts-recurrent.json"
+    recipe = Recipe(drafter="dspark", calibrator=f"sts:path={file}", capacity="roofline")
+    with pytest.warns(UserWarning, match="confidence 'recurrent', not 'head'"):
+        assemble(recipe)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assemble(replace(recipe, confidence="recurrent"))
 
 
 def test_max_prob():
