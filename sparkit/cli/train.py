@@ -139,9 +139,9 @@ def everything(
     for name in DRAFTERS:
         documents[name] = _drafter(plan, name, frozen, work, out, World())
         _show(name, documents[name], json)
-    _fit(plan, folder, "bundled" if out is None else str(folder / "target"), json)
+    where = "bundled" if out is None else str(folder / "target")
+    _fit(plan, folder, where, json)
     for name in plan.confidences:
-        where = "bundled" if out is None else str(folder / "target")
         _confidence(plan, name, folder / "drafters" / name, where, json)
     if json is not None:
         write_json({"schema": "sparkit.train-all/1", "drafters": documents}, json)

@@ -1,7 +1,7 @@
 """The recurrent confidence of a finished drafter: rounds of the real engine, then cross-entropy with c*.
 
     collect(composition, prompts, num_rounds)   full-verification rounds, so that c* = 1 - TV [DSpark eq. 8] is known
-    fit(blocks, plan)                           -> RecurrentConfidence, its input scale folded into its first layer
+    fit(blocks, likely, plan)                   -> RecurrentConfidence, its input scale folded into its first layer
 
 The blocks are the drafter's own, behind its own tokens, which is where a confidence is asked; teacher forcing never
 shows it a token that the target would not have written. The drafter stays as it is.
@@ -172,7 +172,7 @@ def fit(blocks: Blocks, likely: Float[Tensor, "V n"], plan: Optimisation, seed: 
     return _folded(model, scales)
 
 
-Scale = tuple[Float[Tensor, " n"], Float[Tensor, " n"]]
+Scale = tuple[Float[Tensor, " _"], Float[Tensor, " _"]]
 """Mean and deviation of some inputs."""
 
 
@@ -180,28 +180,28 @@ def _scale(values: Float[Tensor, "N gamma n"]) -> Scale:
     return values.mean((0, 1)), values.std((0, 1)).clamp(min=1e-3)
 
 
-def _scaled(blocks: Blocks) -> tuple[Blocks, list[Scale | None]]:
-    """Inputs of mean 0 and deviation 1; None: left as they are (embeddings of likely tokens)."""
-    hidden, embedded, numbers = blocks.hidden.float(), blocks.embedded, blocks.law.numbers.float()
-    scales = [_scale(hidden), None if embedded is None else _scale(embedded.float()), _scale(numbers)]
+def _scaled(blocks: Blocks) -> tuple[Blocks, tuple[Scale, Scale | None, Scale]]:
+    """State, embedding and numbers with mean 0 and deviation 1; likely tokens are left as they are."""
+    hidden, embedded, law = blocks.hidden.float(), blocks.embedded, blocks.law
+    of_hidden, of_numbers = _scale(hidden), _scale(law.numbers.float())
+    of_embedded = None if embedded is None else _scale(embedded.float())
+    if embedded is not None and of_embedded is not None:
+        embedded = _by(embedded.float(), of_embedded)
+    law = LawView(law.tokens, law.probs.float(), _by(law.numbers.float(), of_numbers))
+    changed = Blocks(_by(hidden, of_hidden), embedded, law, blocks.accept_rate.float())
+    return changed, (of_hidden, of_embedded, of_numbers)
 
-    def by(values: Tensor, scale: Scale | None) -> Tensor:
-        assert scale is not None
-        return (values.float() - scale[0]) / scale[1]
 
-    law = LawView(blocks.law.tokens, blocks.law.probs.float(), by(numbers, scales[2]))
-    changed = Blocks(
-        by(hidden, scales[0]), None if embedded is None else by(embedded, scales[1]), law, blocks.accept_rate.float()
-    )
-    return changed, scales
+def _by(values: Float[Tensor, "N gamma n"], scale: Scale) -> Float[Tensor, "N gamma n"]:
+    return (values - scale[0]) / scale[1]
 
 
 @torch.no_grad()
-def _folded(model: RecurrentConfidence, scales: list[Scale | None]) -> RecurrentConfidence:
+def _folded(model: RecurrentConfidence, scales: tuple[Scale, Scale | None, Scale]) -> RecurrentConfidence:
     """The same function of inputs as they come."""
     weight, size = model.joint.weight, model.embedding.shape[1]
-    none = (weight.new_zeros(size), weight.new_ones(size))
-    parts = [scale for scale in (scales[0], scales[1], none, scales[2]) if scale is not None]
+    unscaled = (weight.new_zeros(size), weight.new_ones(size))
+    parts = [scale for scale in (*scales[:2], unscaled, scales[2]) if scale is not None]
     mean, deviation = (torch.cat(columns) for columns in zip(*parts, strict=True))
     weight.div_(deviation)
     model.joint.bias.sub_(weight @ mean)
