@@ -67,11 +67,16 @@ class RecurrentConfidence(nn.Module):
         self, hidden: Float[Tensor, "N gamma d"], embedded: Float[Tensor, "N gamma r"] | None, law: LawView
     ) -> Float[Tensor, "N gamma"]:
         """Raw logits (the training form)."""
-        likely = (law.probs[..., None] * self.embedding[law.tokens]).sum(-2)
+        likely = self._embed(law).view(*hidden.shape[:2], -1)
         parts = (hidden, embedded, likely, law.numbers) if embedded is not None else (hidden, likely, law.numbers)
         states: Tensor = self.memory(F.gelu(self.joint(torch.cat(parts, dim=-1))))[0]
         logits: Tensor = self.proj(states)
         return logits[..., 0]
+
+    def _embed(self, law: LawView) -> Float[Tensor, "rows e"]:
+        """E: the likely tokens' embeddings, weighted by probability and summed (in one kernel)."""
+        tokens, probs = law.tokens.flatten(0, 1), law.probs.flatten(0, 1).to(self.embedding)
+        return F.embedding_bag(tokens, self.embedding, mode="sum", per_sample_weights=probs)
 
     def start(self) -> None:
         """No memory beyond a block."""

@@ -68,7 +68,8 @@ def attention(
     """
     kv, size = cache.stack.shape[4:]
     markers = [(windowed or {}).get(layer, marker) for layer in range(len(cache.keys))]
-    cut = {id(m): [_cut(cache, group, num_heads) for group in m.groups] for m in markers}
+    distinct = {id(m): m for m in markers}  # cut once a marker, not once a layer
+    cut = {key: [_cut(cache, group, num_heads) for group in m.groups] for key, m in distinct.items()}
     views = [cut[id(m)] for m in markers]
     write, width = _writer(cache, marker), num_heads * size
 
