@@ -12,8 +12,10 @@ the capacity curve (its draft seconds count catching up too): the wall seconds o
 profiled in a quieter moment would stop drafting for no reason but the neighbours' load.
 
 A tau is a noisy number, so 64 request-rounds are remembered, of numbers of requests that are about the same. While
-nothing is drafted they fade four times as fast and every 64th step is a probe: it meets little but itself, and a text
-that turned easy is drafted again at once.
+nothing is drafted every 64th step is a probe. A request alone fades four times as fast then, so that a probe meets
+little but itself, and a text that turned easy is drafted again at once; R requests fade 1/R as fast, since their mean
+moves slower. In a probe at most eight requests draft and the others rest: a draft needs every feature since the last
+one absorbed, which for sixty-four requests costs as much as some plain steps.
 
 >>> from sparkit.capacity import flat
 >>> Pace().drafts(8, flat(), probe_every=64)
@@ -28,9 +30,10 @@ from sparkit.capacity import Capacity
 from sparkit.rounds import Rounds
 
 FORGETTING = 1 - 1 / 64  # weight of a drafted request-round against the next one
-FADING = FORGETTING**4  # of an undrafted step
+FADING = FORGETTING**4  # of an undrafted step of one request
 FORGOTTEN = 1e-3  # a step of this weight is dropped
 MIN_ROUNDS = 32  # request-rounds; before that many, drafting has not had its chance
+MOST_PROBED = 8  # requests that draft in a probe
 
 
 class Step(NamedTuple):
@@ -55,13 +58,13 @@ class Sums(NamedTuple):
     gain: float = 0.0  # tokens beyond one a request
     steps: tuple[tuple[Step, float], ...] = ()  # with their weights: a curve with a cliff says nothing at a mean size
 
-    def plus(self, step: Step, tokens: int) -> "Sums":
-        """One more step."""
-        kept = self.faded(FORGETTING**step.num_requests)
+    def plus(self, step: Step, accepted: int, num_drafted: int | None = None) -> "Sums":
+        """One more step, in which all its requests drafted, or only some; so much of it is then known."""
+        num = step.num_requests if num_drafted is None else num_drafted
+        kept = self.faded(FORGETTING**num)
         steps = dict(kept.steps)
-        steps[step] = steps.get(step, 0.0) + 1.0
-        gain = kept.gain + tokens - step.num_requests
-        return Sums(self.num_rounds + step.num_requests, gain, tuple(sorted(steps.items())))
+        steps[step] = steps.get(step, 0.0) + num / step.num_requests
+        return Sums(self.num_rounds + num, kept.gain + accepted, tuple(sorted(steps.items())))
 
     def faded(self, factor: float) -> "Sums":
         """The same with less weight."""
@@ -81,27 +84,38 @@ class Pace:
     num_undrafted: int = 0  # steps since the last drafted one
 
     def drafts(self, num_requests: int, capacity: Capacity, probe_every: int) -> bool:
-        """Whether the next step drafts."""
-        if self.num_undrafted + 1 >= probe_every:
-            return True
+        """Whether the next step drafts, for everybody or as a probe."""
+        return self.num_undrafted + 1 >= probe_every or self.pays(num_requests, capacity)
+
+    def participants(self, num_requests: int, capacity: Capacity, most_probed: int) -> tuple[bool, ...]:
+        """Who drafts in a step that does: everybody while it pays, else a few, evenly spread."""
+        if num_requests <= most_probed or self.pays(num_requests, capacity):
+            return (True,) * num_requests
+        chosen = {index * num_requests // most_probed for index in range(most_probed)}
+        return tuple(row in chosen for row in range(num_requests))
+
+    def pays(self, num_requests: int, capacity: Capacity) -> bool:
+        """Whether what was seen says so, or nothing much was seen."""
         sums = dict(self.by_bucket).get(bucket(num_requests))
         if sums is None or sums.num_rounds < MIN_ROUNDS or not sums.steps:
             return True
         return sums.gain > sums.lost(capacity)
 
     def after(self, rounds: Rounds) -> "Pace":
-        """The memory after a drafted step."""
-        num, base = len(rounds.requests), rounds.limits.base_tokens
-        step = Step(num, base + int(rounds.plan.verify_len.sum()), base)
-        tokens = num + int(rounds.verdict.accepted.sum())
+        """The memory after a drafted step; one in which some rest is priced as if all had drafted like the others."""
+        drafted, base = len(rounds.requests), rounds.limits.base_tokens
+        num = drafted + len(rounds.resting)
+        verified = int(rounds.plan.verify_len.sum()) * num // drafted
+        step, accepted = Step(num, base + verified, base), int(rounds.verdict.accepted.sum())
         table = dict(self.by_bucket)
-        table[bucket(num)] = table.get(bucket(num), Sums()).plus(step, tokens)
+        table[bucket(num)] = table.get(bucket(num), Sums()).plus(step, accepted, drafted)
         return Pace(tuple(sorted(table.items())), 0)
 
     def after_undrafted(self, num_requests: int) -> "Pace":
         """The memory after a step that was not drafted."""
         here = bucket(num_requests)
-        faded = tuple((key, sums.faded(FADING) if key == here else sums) for key, sums in self.by_bucket)
+        factor = FADING ** (1 / num_requests)
+        faded = tuple((key, sums.faded(factor) if key == here else sums) for key, sums in self.by_bucket)
         return Pace(faded, self.num_undrafted + 1)
 
 
@@ -110,8 +124,17 @@ def bucket(num_requests: int) -> int:
     return num_requests if num_requests < 8 else 8 + int(4 * math.log2(num_requests / 8))
 
 
-def check_probe_every(value: int) -> int:
-    """The parameter `undrafted_probe_every`, checked."""
-    if value < 1:
-        raise ValueError(f"undrafted_probe_every={value}: expected 1 or more steps")
-    return value
+class Probing(NamedTuple):
+    """The parameters `undrafted_probe_every` and `undrafted_probe_size`, checked."""
+
+    every: int
+    size: int
+
+    @classmethod
+    def of(cls, every: int, size: int) -> "Probing":
+        """A `ValueError` below 1."""
+        if every < 1:
+            raise ValueError(f"undrafted_probe_every={every}: expected 1 or more steps")
+        if size < 1:
+            raise ValueError(f"undrafted_probe_size={size}: expected 1 or more requests")
+        return cls(every, size)

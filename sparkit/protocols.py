@@ -247,6 +247,21 @@ class Scheduler(Protocol):
 
 
 @runtime_checkable
+class Selecting(Protocol):
+    """A scheduler that also says who drafts; one without this method drafts for everybody or for nobody."""
+
+    def participants(
+        self, memory: Any, requests: Sequence[int], limits: Limits, capacity: Capacity
+    ) -> tuple[bool, ...]:
+        """One answer a request, from rounds that are over; asked before `propose`, after `drafts` said yes.
+
+        The others rest: they decode one token plainly in the same step, `Limits.num_resting` of them beside the plan's
+        rows, and `Rounds.resting` names them to `observe`. When nobody drafts the step is an undrafted one.
+        """
+        ...
+
+
+@runtime_checkable
 class Verifier(Protocol):
     """Accepts a prefix of the drafts and draws the next token."""
 

@@ -35,6 +35,7 @@ class Limits:
     floor: Int[Tensor, " R"]  # drafts that must be verified (probes)
     ceiling: Int[Tensor, " R"]  # drafts that may be: min(remaining - 1, context room, drafted)
     token_budget: int | None = None  # most tokens of a step, base_tokens included; anchors always go
+    num_resting: int = 0  # requests that decode plainly in this step: one token each, counted in base_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ class Rounds:
     verdict: Verdict
     accept_rate: Float[Tensor, "R gamma"]  # soft label 1 - TV for k <= verify_len + 1, nan beyond [eq. 8]
     seconds: float  # wall time of the step
+    resting: tuple[int, ...] = ()  # ids of the requests that decoded plainly beside these
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,7 @@ def queue_of(survival: Float[Tensor, "R gamma"], limits: Limits) -> Queue:
     trusted, floor = admissible(survival, limits.ceiling), granted_floor(limits, gamma)
     num_floor = floor.sum()
     is_floor = torch.arange(gamma, device=survival.device) < floor[:, None]
-    base_tau = num + (trusted * is_floor).sum()
+    base_tau = num + limits.num_resting + (trusted * is_floor).sum()
     values, order = trusted.masked_fill(is_floor, 0.0).T.flatten().sort(descending=True, stable=True)
     is_open = _open(values, room_for_drafts(limits), num_floor)
     return Queue(values, order.remainder(max(1, num)), is_open, floor, num_floor, base_tau)
@@ -164,7 +164,7 @@ def search_limit(trusted: Float[Tensor, "R gamma"], limits: Limits, rates: Float
     """
     values = trusted.flatten().sort(descending=True).values
     is_open = _open(values, room_for_drafts(limits), 0)
-    tau = torch.cat((values.new_full((1,), len(trusted)), values)).cumsum(0)
+    tau = torch.cat((values.new_full((1,), len(trusted) + limits.num_resting), values)).cumsum(0)
     throughput = tau * rates
     throughput[1:].masked_fill_(~is_open, -1.0)
     return throughput.argmax()

@@ -73,10 +73,10 @@ def decode_all(
 
 
 class Pausing:
-    """Wraps a scheduler; drafts while `is_on`, or as the given pattern of steps says."""
+    """Wraps a scheduler; drafts while `is_on`, or as the given pattern of steps says; for one row in `share`."""
 
-    def __init__(self, inner: Any, pattern: Sequence[bool] = ()) -> None:
-        self.inner, self.pattern, self.num, self.is_on = inner, pattern, 0, True
+    def __init__(self, inner: Any, pattern: Sequence[bool] = (), share: int = 1) -> None:
+        self.inner, self.pattern, self.num, self.is_on, self.share = inner, pattern, 0, True, share
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
@@ -84,6 +84,9 @@ class Pausing:
     def drafts(self, memory: Any, limits: Any, capacity: Any) -> bool:
         self.num += 1
         return self.pattern[self.num % len(self.pattern)] if self.pattern else self.is_on
+
+    def participants(self, memory: Any, requests: Any, limits: Any, capacity: Any) -> tuple[bool, ...]:
+        return tuple((self.num + row) % self.share == 0 for row in range(len(requests)))
 
 
 class Recording:

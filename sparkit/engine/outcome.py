@@ -4,7 +4,6 @@ Everything a round reports is read back from the device in one piece, so a step 
 requests as with one.
 """
 
-from collections.abc import Sequence as Row
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sparkit.acceptance import rows_of
-from sparkit.engine import laws, stops
+from sparkit.engine import flat, laws, stops
 from sparkit.engine.evidence import Evidence, evidence, top_columns, top_tokens
 from sparkit.engine.requests import Sequence
 from sparkit.protocols import Span
@@ -56,7 +55,8 @@ COLUMNS = ("p_draft", "p_target", "logits", "confidence", "survival", "accept_ra
 
 def commit(engine: "Engine", step: "Step") -> list[Committed]:
     """Commits every row of a step; sequences that end give their slot back."""
-    readings: Row[Reading | None] = _read(engine, step) if step.draft is not None else [None] * len(step.decoding)
+    drafted: list[Reading | None] = [*_read(engine, step)] if step.draft is not None else []
+    readings = drafted + [None] * len(step.resting)
     plain = _read_plain(step)
     done, row = [], 0
     for sequence, span, reading in zip(step.decoding, step.spans, readings, strict=False):
@@ -71,14 +71,12 @@ def commit(engine: "Engine", step: "Step") -> list[Committed]:
 
 
 def _read_plain(step: "Step") -> list[int]:
-    """Tokens of undrafted and prefill rows; a row without a law is marked on the device: no other wait for it."""
+    """Tokens of resting and prefill rows; a row without a law is marked on the device: no other wait for it."""
     if step.plain is None or step.p_plain is None:
         return []
     ids: list[int] = torch.where(step.p_plain[:, 0].isnan(), -1, step.plain).tolist()
     if -1 in ids:
-        ended = [s for s, span in step.chunks if span.start + span.count == len(s.request.prompt)]
-        sequences = ended if step.draft is not None else [*step.decoding, *ended]
-        laws.blame(step.p_plain, sequences, [1] * len(ids))
+        laws.blame(step.p_plain, flat.plain_rows(step), [1] * len(ids))
     return ids
 
 
@@ -147,7 +145,7 @@ def _read(engine: "Engine", step: "Step") -> list[Reading]:
         blocks.append(top_columns(step.draft, step.plan, step.p_target, num))
     packed = torch.cat([*(x[:, None].double() for x in single), *(x.double() for x in blocks)], dim=1).tolist()
     if any(values[1] < 0 for values in packed):
-        laws.blame(step.p_target, step.decoding, [1 + num for num in step.verify_len])
+        laws.blame(step.p_target, step.drafting, [1 + num for num in step.verify_len])
     return [
         _reading(values, gamma, num, verify_len) for values, verify_len in zip(packed, step.verify_len, strict=True)
     ]

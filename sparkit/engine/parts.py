@@ -1,10 +1,12 @@
 """The parts an engine is made of, as objects; names live in `sparkit.compose`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sparkit.capacity import Capacity
-from sparkit.protocols import Calibrator, Confidence, Drafter, Scheduler, Target, Verifier
+from sparkit.protocols import Calibrator, Confidence, Drafter, Scheduler, Selecting, Target, Verifier
+from sparkit.rounds import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +48,31 @@ class Memories:
     def start(cls, parts: Parts) -> "Memories":
         """The memories before the first round."""
         return cls(parts.confidence.start(), parts.calibrator.start(), parts.scheduler.start())
+
+
+def who_drafts(
+    scheduler: Scheduler, memory: Any, requests: Sequence[int], limits: Limits, capacity: Capacity
+) -> tuple[bool, ...]:
+    """Whether each request drafts in this step: all of them, none, or those that the scheduler names.
+
+    Args:
+        scheduler: the part that is asked.
+        memory: its memory.
+        requests: ids of everything that decodes, row by row.
+        limits: of all these rows.
+        capacity: what steps cost.
+
+    Raises:
+        ValueError: if a scheduler answers for another number of requests.
+    """
+    if not scheduler.drafts(memory, limits, capacity):
+        return (False,) * len(requests)
+    if not isinstance(scheduler, Selecting):
+        return (True,) * len(requests)
+    chosen = scheduler.participants(memory, requests, limits, capacity)
+    if len(chosen) != len(requests):
+        raise ValueError(
+            f"{type(scheduler).__name__}.participants gave {len(chosen)} answers for {len(requests)} requests; "
+            "give one a request"
+        )
+    return chosen

@@ -49,7 +49,7 @@ def _rounds(step: "Step", seconds: float) -> Rounds:
     assert step.limits is not None and step.anchors is not None and step.evidence is not None
     return Rounds(
         step.number,
-        tuple(s.id for s in step.decoding),
+        tuple(s.id for s in step.drafting),
         step.anchors,
         step.draft,
         step.logits,
@@ -60,6 +60,7 @@ def _rounds(step: "Step", seconds: float) -> Rounds:
         step.verdict,
         step.evidence.accept_rate,
         seconds,
+        tuple(s.id for s in step.resting),
     )
 
 

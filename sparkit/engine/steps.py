@@ -1,12 +1,12 @@
-"""The phases of one engine step: ask whether to draft, draft, plan, verify, commit, learn [method section 2].
+"""The phases of one engine step: ask who drafts, draft, plan, verify, commit, learn [method section 2].
 
-    prefill chunks + anchors + admitted drafts  ->  one ragged target forward  ->  verdicts  ->  rounds
+    anchors + admitted drafts, resting anchors, prefill chunks  ->  one ragged target forward  ->  verdicts  ->  rounds
 
 Nothing is re-derived between phases: the plan's rows are the verifier's rows are the features' rows.
 """
 
 from collections.abc import Sequence as Row
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 from sparkit.decisions import Decisions, Purpose
 from sparkit.engine import flat, laws, outcome, reporting
 from sparkit.engine.evidence import Evidence
-from sparkit.engine.parts import Memories
+from sparkit.engine.parts import Memories, who_drafts
 from sparkit.engine.requests import Sequence
 from sparkit.protocols import Anchors, Span
 from sparkit.rounds import Draft, Limits, Plan, Round, Verdict
@@ -31,8 +31,9 @@ class Step:
     """What one step has found out so far; filled phase by phase."""
 
     number: int
-    decoding: list[Sequence]
+    drafting: list[Sequence]  # rows of all that follows, up to the verdict
     chunks: list[tuple[Sequence, Span]]  # prefill
+    resting: list[Sequence] = field(default_factory=list)  # they decode one token plainly
     limits: Limits | None = None
     seeds: Int[Tensor, " R"] | None = None
     anchors: Int[Tensor, " R"] | None = None
@@ -52,6 +53,11 @@ class Step:
     plain: Int[Tensor, " P"] | None = None  # tokens of undrafted and prefill rows
 
     @property
+    def decoding(self) -> list[Sequence]:
+        """Everything that has an anchor, those that draft first."""
+        return [*self.drafting, *self.resting]
+
+    @property
     def batch_tokens(self) -> int:
         """B of this step, prefill included."""
         return sum(span.count for span in self.spans)
@@ -67,7 +73,9 @@ def run(engine: "Engine") -> list[Round]:
     begun = engine.clock()
     step = _open(engine)
     opened = engine.clock()
-    if step.decoding and _wants_draft(engine, step):
+    if step.drafting:
+        _select(engine, step)
+    if step.drafting:
         _propose(engine, step)
     proposed = engine.clock()
     if step.draft is not None:
@@ -82,8 +90,8 @@ def run(engine: "Engine") -> list[Round]:
 
 def _open(engine: "Engine") -> Step:
     step = Step(engine.num_steps, engine.decoding(), _chunks(engine))
-    if step.decoding:
-        step.limits, step.seeds, step.anchors, step.decisions = _bind(engine, step)
+    if step.drafting:
+        _bind(engine, step)
     return step
 
 
@@ -98,25 +106,36 @@ def _chunks(engine: "Engine") -> list[tuple[Sequence, Span]]:
     return chunks
 
 
-def _bind(engine: "Engine", step: Step) -> tuple[Limits, Tensor, Tensor, Decisions]:
-    device = engine.device
-    seeds = torch.tensor([s.request.seed for s in step.decoding], dtype=torch.int64, device=device)
-    anchors = torch.tensor([s.anchor_position for s in step.decoding], dtype=torch.int64, device=device)
-    source = engine.parts.verifier.source
-    decisions = source.at(seeds, anchors)
-    ceiling = torch.tensor([min(s.remaining - 1, engine.gamma) for s in step.decoding], device=device)
+def _bind(engine: "Engine", step: Step) -> None:
+    """Limits and decisions of the rows that draft."""
+    device, rows = engine.device, step.drafting
+    step.seeds = torch.tensor([s.request.seed for s in rows], dtype=torch.int64, device=device)
+    step.anchors = torch.tensor([s.anchor_position for s in rows], dtype=torch.int64, device=device)
+    step.decisions = engine.parts.verifier.source.at(step.seeds, step.anchors)
+    ceiling = torch.tensor([min(s.remaining - 1, engine.gamma) for s in rows], device=device)
     floor = torch.zeros_like(ceiling)
-    return Limits(step.base_tokens, floor, ceiling, engine.token_budget), seeds, anchors, decisions
+    step.limits = Limits(step.base_tokens, floor, ceiling, engine.token_budget, len(step.resting))
 
 
-def _wants_draft(engine: "Engine", step: Step) -> bool:
-    if engine.parts.drafter is None or step.limits is None:
-        return False
-    return engine.parts.scheduler.drafts(engine.memories.scheduler, step.limits, engine.parts.capacity)
+def _select(engine: "Engine", step: Step) -> None:
+    """Sends those to rest that shall not draft."""
+    parts, rows = engine.parts, step.drafting
+    assert step.limits is not None
+    if parts.drafter is None:
+        chosen: Row[bool] = (False,) * len(rows)
+    else:
+        ids = tuple(s.id for s in rows)
+        chosen = who_drafts(parts.scheduler, engine.memories.scheduler, ids, step.limits, parts.capacity)
+    if all(chosen):
+        return
+    step.drafting = [s for s, drafts in zip(rows, chosen, strict=True) if drafts]
+    step.resting = [s for s, drafts in zip(rows, chosen, strict=True) if not drafts]
+    if step.drafting:
+        _bind(engine, step)
 
 
 def _propose(engine: "Engine", step: Step) -> None:
-    drafter, device, rows = engine.parts.drafter, engine.device, step.decoding
+    drafter, device, rows = engine.parts.drafter, engine.device, step.drafting
     assert drafter is not None and step.limits is not None and step.decisions is not None
     assert step.anchors is not None and step.seeds is not None
     engine.inbox.deliver(drafter, {s.slot: s.tokens for s in rows}, device)
@@ -134,8 +153,7 @@ def _propose(engine: "Engine", step: Step) -> None:
     ceiling = step.limits.ceiling
     if step.draft.lengths is not None:
         ceiling = torch.minimum(ceiling, step.draft.lengths)
-    floor = torch.minimum(probes.to(ceiling), ceiling)
-    step.limits = Limits(step.limits.base_tokens, floor, ceiling, step.limits.token_budget)
+    step.limits = replace(step.limits, floor=torch.minimum(probes.to(ceiling), ceiling), ceiling=ceiling)
 
 
 def _plan(engine: "Engine", step: Step) -> None:
@@ -149,10 +167,10 @@ def _plan(engine: "Engine", step: Step) -> None:
 
 
 def _verify(engine: "Engine", step: Step) -> None:
-    parts, drafted = engine.parts, step.draft is not None
-    step.verify_len = step.plan.verify_len.tolist() if step.plan is not None else [0] * len(step.decoding)
-    lengths = engine.cache.lengths
-    step.spans = [Span(s.slot, lengths[s.slot], 1 + n) for s, n in zip(step.decoding, step.verify_len, strict=True)]
+    parts, lengths = engine.parts, engine.cache.lengths
+    step.verify_len = step.plan.verify_len.tolist() if step.plan is not None else []
+    step.spans = [Span(s.slot, lengths[s.slot], 1 + n) for s, n in zip(step.drafting, step.verify_len, strict=True)]
+    step.spans += [Span(s.slot, lengths[s.slot], 1) for s in step.resting]
     step.spans += [span for _, span in step.chunks]
     rows = flat.asked_rows(step)
     out = parts.target.forward(flat.flat_tokens(engine, step), step.spans, engine.cache, rows)
@@ -160,20 +178,17 @@ def _verify(engine: "Engine", step: Step) -> None:
     num_judged = sum(1 + n for n in step.verify_len)
     sequences, drafts = flat.judged(step)
     law = laws.row_laws(out.logits, sequences, drafts)
-    if drafted:
-        step.p_target, step.p_plain = law[:num_judged], law[num_judged:]
-        assert step.draft is not None and step.plan is not None and step.decisions is not None
+    step.p_target, step.p_plain = law[:num_judged], law[num_judged:]
+    if step.draft is not None:
+        assert step.plan is not None and step.decisions is not None
         step.verdict = parts.verifier.verify(step.draft, step.plan, step.p_target, step.decisions)
-    else:
-        step.p_plain = law
     if len(step.p_plain):
         step.plain = _draw_plain(engine, step, step.p_plain)
 
 
 def _draw_plain(engine: "Engine", step: Step, p_plain: Float[Tensor, "P V"]) -> Int[Tensor, " P"]:
-    """Tokens without a draft: undrafted rows at their anchors, and each prefill's own token at its last position."""
-    completed = [s for s, span in step.chunks if flat.completes(s, span)]
-    rows: Row[Sequence] = completed if step.draft is not None else [*step.decoding, *completed]
+    """Tokens without a draft: resting rows at their anchors, and each prefill's own token at its last position."""
+    rows: Row[Sequence] = flat.plain_rows(step)
     seeds = torch.tensor([s.request.seed for s in rows], dtype=torch.int64, device=engine.device)
     anchors = torch.tensor([s.anchor_position for s in rows], dtype=torch.int64, device=engine.device)
     return engine.parts.verifier.source.at(seeds, anchors).draw(p_plain, Purpose.PLAIN, 1)

@@ -100,21 +100,22 @@ class _Batched:
         return Law(self.found, self.num_paths, num_states, tuple(self.faults))
 
     def _wave(self, tasks: list[Task]) -> tuple[list[tuple[Task, Path, World]], list[Task]]:
-        wants = tasks[-1][0].wants  # worlds of one step must agree
+        drafts = tasks[-1][0].drafts  # worlds of one step must agree whether it has a draft
         room = BATCH // len(self.problem.requests)
-        taken = [i for i, (world, _) in enumerate(tasks) if world.wants == wants][-room:]
+        taken = [i for i, (world, _) in enumerate(tasks) if world.drafts == drafts][-room:]
         chosen = [tasks[i] for i in taken]
         left = set(taken)
         rest = [task for i, task in enumerate(tasks) if i not in left]
         return self._step(chosen), rest
 
-    def _wants(self, world: World) -> bool | None:
+    def _wants(self, world: World) -> tuple[bool, ...]:
         rows = world.decoding()
         if not rows or self.problem.parts.drafter is None:
-            return None
+            return ()
         ceiling = torch.tensor([min(s.remaining - 1, self.problem.gamma) for s in rows])
         limits = Limits(len(rows), torch.zeros_like(ceiling), ceiling, self.problem.token_budget)
-        return self.scheduler.wants(world.memories.scheduler, limits, self.problem.parts.capacity)
+        ids = tuple(s.id % len(self.problem.requests) for s in rows)
+        return self.scheduler.wants(world.memories.scheduler, ids, limits, self.problem.parts.capacity)
 
     def _step(self, tasks: list[Task]) -> list[tuple[Task, Path, World]]:
         assert self.source is not None
@@ -153,12 +154,13 @@ class _Batched:
             for r, sequence in enumerate(world.requests):
                 if isinstance(sequence, Sequence):
                     self._place(index * num + r, sequence, world, r)
-            rows.append((first, first + len(world.decoding())))
+            rows.append((first, first + sum(world.wants)))  # of those that draft
             first = rows[-1][1]
         steps = tuple(world.num_steps + 1 for world in worlds)
         kinds = ("confidence", "calibrator", "scheduler")
         per_part = [tuple(getattr(world.memories, kind) for world in worlds) for kind in kinds]
-        engine.memories = Memories(*(Layout(tuple(rows), steps, memories, num) for memories in per_part))
+        resting = tuple(world.resting for world in worlds)
+        engine.memories = Memories(*(Layout(tuple(rows), steps, memories, num, resting) for memories in per_part))
 
     def _place(self, slot: int, sequence: Sequence, world: World, r: int) -> None:
         engine = self.engine

@@ -25,7 +25,18 @@ class World:
     num_steps: int
     known: dict[Address, Known]
     probability: Number = 0.0
-    wants: bool | None = None  # whether it drafts next; None: it has nothing to draft for
+    wants: tuple[bool, ...] = ()  # whether each request that decodes drafts next
+
+    @property
+    def drafts(self) -> bool | None:
+        """Whether its next step has a draft; None: it has nothing to draft for."""
+        return any(self.wants) if self.wants else None
+
+    @property
+    def resting(self) -> tuple[int, ...]:
+        """Ids of the requests that decode plainly in the next step."""
+        width = len(self.requests)
+        return tuple(s.id % width for s, wants in zip(self.decoding(), self.wants, strict=False) if not wants)
 
     def decoding(self) -> list[Sequence]:
         """Requests that have an anchor."""

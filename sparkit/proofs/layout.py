@@ -21,6 +21,7 @@ class Layout:
     steps: tuple[int, ...]  # the number of this step in each world
     memories: tuple[Any, ...]
     width: int  # requests of a world
+    resting: tuple[tuple[int, ...], ...] = ()  # ids of each world's requests that do not draft in this step
 
     def with_memories(self, memories: Row[Any]) -> "Layout":
         """The same rows with other memories."""
@@ -53,9 +54,9 @@ def rows_of(value: Any, lo: int, hi: int) -> Any:
     return type(value)(**{name: x[lo:hi] if isinstance(x, Tensor) else x for name, x in parts.items()})
 
 
-def limits_of(limits: Limits, lo: int, hi: int) -> Limits:
-    """Rows lo..hi of the limits; every row has one anchor."""
-    return Limits(hi - lo, limits.floor[lo:hi], limits.ceiling[lo:hi], limits.token_budget)
+def limits_of(limits: Limits, lo: int, hi: int, num_resting: int = 0) -> Limits:
+    """Rows lo..hi of the limits; every row has one anchor, and so has everybody who rests."""
+    return Limits(hi - lo + num_resting, limits.floor[lo:hi], limits.ceiling[lo:hi], limits.token_budget, num_resting)
 
 
 class Slices:
@@ -80,7 +81,7 @@ class Slices:
             verdict.accepted, verdict.next_token, verdict.is_bonus, rounds.accept_rate,
         )  # fmt: skip
         out: list[tuple[Hashable, Rounds]] = []
-        for (lo, hi), step in zip(layout.rows, layout.steps, strict=True):
+        for (lo, hi), step, resting in zip(layout.rows, layout.steps, layout.resting, strict=True):
             ids = tuple(number % layout.width for number in rounds.requests[lo:hi])
             seen = Rounds(
                 step,
@@ -90,13 +91,14 @@ class Slices:
                 rounds.logits[lo:hi],
                 rounds.confidence[lo:hi],
                 rounds.survival[lo:hi],
-                limits_of(limits, lo, hi),
+                limits_of(limits, lo, hi, len(resting)),
                 Plan(rounds.plan.verify_len[lo:hi]),
                 Verdict(verdict.accepted[lo:hi], verdict.next_token[lo:hi], verdict.is_bonus[lo:hi]),
                 rounds.accept_rate[lo:hi],
                 rounds.seconds,
+                resting,
             )
-            out.append(((key(lo, hi), ids, step), seen))
+            out.append(((key(lo, hi), ids, resting, step), seen))
         return out
 
 

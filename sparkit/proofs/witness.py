@@ -16,7 +16,7 @@ from sparkit.engine import Parts
 from sparkit.proofs.blame import blaming
 from sparkit.proofs.enumeration import Enumerated, Rows
 from sparkit.proofs.paths import COUPLED
-from sparkit.protocols import Anchors, Calibrator, Confidence, Drafter, Scheduler, Span, Verifier
+from sparkit.protocols import Anchors, Calibrator, Confidence, Drafter, Scheduler, Selecting, Span, Verifier
 from sparkit.rounds import Draft, Limits, Plan, Rounds, Verdict
 
 
@@ -67,6 +67,18 @@ class WitnessedScheduler:
         """See `Scheduler`."""
         with blaming(self.part, "observe_undrafted", memory=memory, num_tokens=num_tokens):
             return self.part.observe_undrafted(memory, num_tokens, num_requests, seconds)
+
+
+class WitnessedSelecting(WitnessedScheduler):
+    """The same of a scheduler that says who drafts."""
+
+    def participants(
+        self, memory: Any, requests: Sequence[int], limits: Limits, capacity: Capacity
+    ) -> tuple[bool, ...]:
+        """See `Selecting`."""
+        with blaming(self.part, "participants", memory=memory, requests=requests, limits=limits):
+            chosen: tuple[bool, ...] = self.part.participants(memory, requests, limits, capacity)  # type: ignore[attr-defined]
+            return chosen
 
 
 class WitnessedConfidence:
@@ -159,6 +171,10 @@ class WitnessedDrafter:
             self.part.load(state)
 
 
+def _scheduler(part: Scheduler) -> WitnessedScheduler:
+    return WitnessedSelecting(part) if isinstance(part, Selecting) else WitnessedScheduler(part)
+
+
 def witnessed(parts: Parts, source: Enumerated | None = None) -> Parts:
     """The same composition under enumeration.
 
@@ -173,6 +189,6 @@ def witnessed(parts: Parts, source: Enumerated | None = None) -> Parts:
         drafter=None if parts.drafter is None else WitnessedDrafter(parts.drafter),
         confidence=WitnessedConfidence(parts.confidence),
         calibrator=WitnessedCalibrator(parts.calibrator),
-        scheduler=WitnessedScheduler(parts.scheduler),
+        scheduler=_scheduler(parts.scheduler),
         verifier=WitnessedVerifier(parts.verifier, source),
     )

@@ -6,6 +6,7 @@ their memory is explicit they are functions, so the same question is put to them
 caches hold nothing but lengths; `sparkit.proofs.exploration` needs no such thing, and the two agree (tested).
 """
 
+from collections.abc import Sequence as Row
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from sparkit.capacity import Capacity
 from sparkit.decisions import Decisions
+from sparkit.engine.parts import who_drafts
 from sparkit.proofs.blame import blaming
 from sparkit.proofs.freezing import freeze
 from sparkit.proofs.layout import Layout, Memo, Slices, key_of, limits_of, rows_of
@@ -104,34 +106,40 @@ class WorldScheduler:
     def start(self) -> Any:
         """Set by the exploration."""
 
-    def wants(self, memory: Any, limits: Limits, capacity: Capacity) -> bool:
-        """One world's answer to `drafts`."""
+    def wants(self, memory: Any, requests: tuple[int, ...], limits: Limits, capacity: Capacity) -> tuple[bool, ...]:
+        """One world's answer to who drafts."""
 
-        def ask() -> bool:
+        def ask() -> tuple[bool, ...]:
             with blaming(self.part, "drafts", memory=memory, limits=limits):
-                return bool(self.part.drafts(memory, limits, capacity))
+                return who_drafts(self.part, memory, requests, limits, capacity)
 
-        return bool(self._memo(("drafts", self._slices.number(memory), freeze(limits)), ask))
+        answer: tuple[bool, ...] = self._memo(("drafts", self._slices.number(memory), requests, freeze(limits)), ask)
+        return answer
 
     def drafts(self, memory: Layout, limits: Limits, capacity: Capacity) -> bool:
-        """See `Scheduler`; the exploration only puts worlds together that agree."""
-        pairs = zip(memory.rows, memory.memories, strict=True)
-        answers = {self.wants(inner, limits_of(limits, lo, hi), capacity) for (lo, hi), inner in pairs}
-        assert len(answers) == 1, "worlds that draft and worlds that pause share a step"
-        return answers.pop()
+        """See `participants`."""
+        return True
+
+    def participants(self, memory: Layout, requests: Row[int], limits: Limits, capacity: Capacity) -> tuple[bool, ...]:
+        """What every world has said already, when the exploration put those together that draft or all pause."""
+        resting = {world * memory.width + request for world, ids in enumerate(memory.resting) for request in ids}
+        return tuple(request not in resting for request in requests)
 
     def plan(self, survival: Tensor, capacity: Capacity, limits: Limits, memory: Layout) -> tuple[Plan, Layout]:
         """See `Scheduler`."""
         key = key_of(survival, limits.floor[:, None], limits.ceiling[:, None])
 
-        def ask(lo: int, hi: int, inner: Any) -> tuple[Plan, Any]:
-            part = limits_of(limits, lo, hi)
+        def ask(lo: int, hi: int, num_resting: int, inner: Any) -> tuple[Plan, Any]:
+            part = limits_of(limits, lo, hi, num_resting)
             with blaming(self.part, "plan", survival=survival[lo:hi], limits=part, memory=inner):
                 return self.part.plan(survival[lo:hi], capacity, part, inner)
 
         answers = [
-            self._memo((key(lo, hi), hi - lo, self._slices.number(inner)), lambda: ask(lo, hi, inner))  # noqa: B023
-            for (lo, hi), inner in zip(memory.rows, memory.memories, strict=True)
+            self._memo(
+                (key(lo, hi), hi - lo, len(resting), self._slices.number(inner)),
+                lambda: ask(lo, hi, len(resting), inner),  # noqa: B023
+            )
+            for (lo, hi), resting, inner in zip(memory.rows, memory.resting, memory.memories, strict=True)
         ]
         plan = Plan(torch.cat([plan.verify_len for plan, _ in answers]))
         return plan, memory.with_memories([inner for _, inner in answers])
@@ -149,8 +157,8 @@ class WorldScheduler:
 
         return memory.with_memories(
             [
-                self._observed(("undrafted", self._slices.number(inner), hi - lo), lambda: ask(inner, hi - lo))  # noqa: B023
-                for (lo, hi), inner in zip(memory.rows, memory.memories, strict=True)
+                self._observed(("undrafted", self._slices.number(inner), len(ids)), lambda: ask(inner, len(ids)))  # noqa: B023
+                for ids, inner in zip(memory.resting, memory.memories, strict=True)
             ]
         )
 

@@ -11,6 +11,7 @@ Floors are inside K: max(K, sum of floors) drafts are admitted.
     Delayed().plan(survival, capacity, limits, Delayed().start())
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sparkit.capacity import Capacity
-from sparkit.pace import Pace, check_probe_every
+from sparkit.pace import MOST_PROBED, Pace, Probing
 from sparkit.protocols import SCHEDULERS
 from sparkit.rounds import Limits, Plan, Rounds
 from sparkit.survival import admissible, queue_of, search_limit
@@ -49,16 +50,19 @@ class Delayed:
     Args:
         cold_confidence: stands in for every confidence until two steps have been seen.
         undrafted_probe_every: while drafting does not pay, every so many steps one drafts all the same.
+        undrafted_probe_size: how many requests draft then, at most.
     """
 
     lossless = True
     batch_independent = False
 
-    def __init__(self, cold_confidence: float = 0.8, undrafted_probe_every: int = 64) -> None:
+    def __init__(
+        self, cold_confidence: float = 0.8, undrafted_probe_every: int = 64, undrafted_probe_size: int = MOST_PROBED
+    ) -> None:
         if not 0 <= cold_confidence <= 1:
             raise ValueError(f"delayed cold_confidence={cold_confidence!r}: expected 0 to 1")
         self.cold_confidence = cold_confidence
-        self.undrafted_probe_every = check_probe_every(undrafted_probe_every)
+        self.probing = Probing.of(undrafted_probe_every, undrafted_probe_size)
 
     def start(self) -> Memory:
         """Nothing seen."""
@@ -66,7 +70,13 @@ class Delayed:
 
     def drafts(self, memory: Memory, limits: Limits, capacity: Capacity) -> bool:
         """See `sparkit.pace`."""
-        return memory.pace.drafts(len(limits.ceiling), capacity, self.undrafted_probe_every)
+        return memory.pace.drafts(len(limits.ceiling), capacity, self.probing.every)
+
+    def participants(
+        self, memory: Memory, requests: Sequence[int], limits: Limits, capacity: Capacity
+    ) -> tuple[bool, ...]:
+        """See `sparkit.pace`."""
+        return memory.pace.participants(len(requests), capacity, self.probing.size)
 
     def plan(
         self, survival: Float[Tensor, "R gamma"], capacity: Capacity, limits: Limits, memory: Memory

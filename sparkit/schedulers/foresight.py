@@ -12,6 +12,7 @@ verified; the position after a fully accepted cut counts by its soft label. Obse
     Foresight().plan(survival, capacity, limits, Foresight().start())
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -20,7 +21,7 @@ from torch import Tensor
 
 from sparkit.capacity import Capacity
 from sparkit.labels import conditional_labels
-from sparkit.pace import Pace, check_probe_every
+from sparkit.pace import MOST_PROBED, Pace, Probing
 from sparkit.protocols import SCHEDULERS
 from sparkit.rounds import Limits, Plan, Rounds
 from sparkit.survival import exact, queue_of, search_limit
@@ -46,20 +47,25 @@ class Foresight:
         cold_confidence: the conditional acceptance assumed where nothing has been seen.
         prior_rounds: how many observations that assumption weighs.
         undrafted_probe_every: while drafting does not pay, every so many steps one drafts all the same.
+        undrafted_probe_size: how many requests draft then, at most.
     """
 
     lossless = True
     batch_independent = False
 
     def __init__(
-        self, cold_confidence: float = 0.8, prior_rounds: float = 16.0, undrafted_probe_every: int = 64
+        self,
+        cold_confidence: float = 0.8,
+        prior_rounds: float = 16.0,
+        undrafted_probe_every: int = 64,
+        undrafted_probe_size: int = MOST_PROBED,
     ) -> None:
         if not 0 <= cold_confidence <= 1:
             raise ValueError(f"foresight cold_confidence={cold_confidence!r}: expected 0 to 1")
         if not prior_rounds > 0:
             raise ValueError(f"foresight prior_rounds={prior_rounds!r}: expected more than 0")
         self.cold_confidence, self.prior_rounds = cold_confidence, prior_rounds
-        self.undrafted_probe_every = check_probe_every(undrafted_probe_every)
+        self.probing = Probing.of(undrafted_probe_every, undrafted_probe_size)
 
     def start(self) -> Memory:
         """Nothing seen."""
@@ -67,7 +73,13 @@ class Foresight:
 
     def drafts(self, memory: Memory, limits: Limits, capacity: Capacity) -> bool:
         """See `sparkit.pace`."""
-        return memory.pace.drafts(len(limits.ceiling), capacity, self.undrafted_probe_every)
+        return memory.pace.drafts(len(limits.ceiling), capacity, self.probing.every)
+
+    def participants(
+        self, memory: Memory, requests: Sequence[int], limits: Limits, capacity: Capacity
+    ) -> tuple[bool, ...]:
+        """See `sparkit.pace`."""
+        return memory.pace.participants(len(requests), capacity, self.probing.size)
 
     def plan(
         self, survival: Float[Tensor, "R gamma"], capacity: Capacity, limits: Limits, memory: Memory

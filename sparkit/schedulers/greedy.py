@@ -10,11 +10,13 @@ comparison is with the Theta just before.
     Greedy().plan(survival, capacity, limits, Greedy().start())
 """
 
+from collections.abc import Sequence
+
 from jaxtyping import Float
 from torch import Tensor
 
 from sparkit.capacity import Capacity
-from sparkit.pace import Pace, check_probe_every
+from sparkit.pace import MOST_PROBED, Pace, Probing
 from sparkit.protocols import SCHEDULERS
 from sparkit.rounds import Limits, Plan, Rounds
 from sparkit.survival import queue_of
@@ -26,13 +28,14 @@ class Greedy:
 
     Args:
         undrafted_probe_every: while drafting does not pay, every so many steps one drafts all the same.
+        undrafted_probe_size: how many requests draft then, at most.
     """
 
     lossless = True
     batch_independent = False
 
-    def __init__(self, undrafted_probe_every: int = 64) -> None:
-        self.undrafted_probe_every = check_probe_every(undrafted_probe_every)
+    def __init__(self, undrafted_probe_every: int = 64, undrafted_probe_size: int = MOST_PROBED) -> None:
+        self.probing = Probing.of(undrafted_probe_every, undrafted_probe_size)
 
     def start(self) -> Pace:
         """Nothing seen."""
@@ -40,7 +43,13 @@ class Greedy:
 
     def drafts(self, memory: Pace, limits: Limits, capacity: Capacity) -> bool:
         """See `sparkit.pace`."""
-        return memory.drafts(len(limits.ceiling), capacity, self.undrafted_probe_every)
+        return memory.drafts(len(limits.ceiling), capacity, self.probing.every)
+
+    def participants(
+        self, memory: Pace, requests: Sequence[int], limits: Limits, capacity: Capacity
+    ) -> tuple[bool, ...]:
+        """See `sparkit.pace`."""
+        return memory.participants(len(requests), capacity, self.probing.size)
 
     def plan(
         self, survival: Float[Tensor, "R gamma"], capacity: Capacity, limits: Limits, memory: Pace

@@ -7,7 +7,7 @@ verdict of a cut l is min(accepted, l); what the parts may learn is what the cut
     decided, memories = policy.step(batch, policy.start(), number=1)
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from sparkit.capacity import Capacity
 from sparkit.compose import make
 from sparkit.curves import ANALYTIC
 from sparkit.decisions import Addressed, Purpose, Until
+from sparkit.engine.parts import who_drafts
 from sparkit.protocols import CALIBRATORS, SCHEDULERS, Calibrator, Scheduler
 from sparkit.registry import parse_spec
 from sparkit.rounds import Draft, Limits, Plan, Rounds, Verdict
@@ -41,6 +42,12 @@ class Batch:
     def __len__(self) -> int:
         return len(self.requests)
 
+    def take(self, rows: Int[Tensor, " N"]) -> "Batch":
+        """Some of the requests; the others stay in `base_tokens`."""
+        columns = ("seeds", "anchors", "logits", "accepted", "accept_rate", "ceiling")
+        taken = {name: getattr(self, name)[rows] for name in columns}
+        return replace(self, requests=tuple(self.requests[row] for row in rows.tolist()), **taken)
+
 
 class Memories(NamedTuple):
     """What the two parts remember."""
@@ -59,6 +66,16 @@ class Decided:
     confidence: Float[Tensor, "R gamma"] | None
     batch_tokens: int
     seconds: float
+
+    def spread(self, rows: Int[Tensor, " N"], num: int) -> "Decided":
+        """The same among `num` requests, of which only `rows` drafted; nobody knows the others' confidence."""
+
+        def over(values: Tensor, fill: float) -> Tensor:
+            return values.new_full((num, *values.shape[1:]), fill).index_copy(0, rows, values)
+
+        confidence = None if self.confidence is None else over(self.confidence, torch.nan)
+        verify_len, accepted = over(self.verify_len, 0), over(self.accepted, 0)
+        return replace(self, verify_len=verify_len, accepted=accepted, confidence=confidence)
 
 
 class _Later:
@@ -88,25 +105,36 @@ class Policy:
         """Nothing seen."""
         return Memories(self.calibrator.start(), self.scheduler.start())
 
-    def limits(self, batch: Batch, memories: Memories) -> Limits:
+    def limits(self, batch: Batch, memories: Memories, num_resting: int = 0) -> Limits:
         """Ceilings and probes, known before the draft."""
         probes = self.calibrator.floor(memories.calibrator, batch.anchors, _Later(batch.seeds, batch.anchors))
         floor = torch.minimum(probes.to(batch.ceiling), batch.ceiling)
-        return Limits(batch.base_tokens, floor, batch.ceiling, self.token_budget)
+        return Limits(batch.base_tokens, floor, batch.ceiling, self.token_budget, num_resting)
 
     def step(self, batch: Batch, memories: Memories, number: int) -> tuple[Decided, Memories]:
         """Decides one step and learns from it."""
         before = Limits(batch.base_tokens, torch.zeros_like(batch.ceiling), batch.ceiling, self.token_budget)
-        if not self.scheduler.drafts(memories.scheduler, before, self.capacity):
+        chosen = who_drafts(self.scheduler, memories.scheduler, batch.requests, before, self.capacity)
+        if not any(chosen):
             return self._undrafted(batch, memories)
-        limits = self.limits(batch, memories)
+        if all(chosen):
+            return self._drafted(batch, memories, number, ())
+        rows = torch.tensor(chosen).nonzero()[:, 0]
+        resting = tuple(request for request, drafts in zip(batch.requests, chosen, strict=True) if not drafts)
+        decided, memories = self._drafted(batch.take(rows), memories, number, resting)
+        return decided.spread(rows, len(batch)), memories
+
+    def _drafted(
+        self, batch: Batch, memories: Memories, number: int, resting: tuple[int, ...]
+    ) -> tuple[Decided, Memories]:
+        limits = self.limits(batch, memories, len(resting))
         confidence = self.calibrator.calibrate(batch.logits, memories.calibrator)
         survival = survival_of(confidence)
         plan, memory = self.scheduler.plan(survival, self.capacity, limits, memories.scheduler)
         accepted = torch.minimum(batch.accepted, plan.verify_len)
         batch_tokens = batch.base_tokens + int(plan.verify_len.sum())
         seconds = 1 / self.capacity.rounds_per_second(len(batch), batch_tokens)
-        seen = _seen(batch, confidence, survival, limits, plan, accepted, number, seconds)
+        seen = replace(_seen(batch, confidence, survival, limits, plan, accepted, number, seconds), resting=resting)
         calibrator = self.calibrator.observe(memories.calibrator, seen)
         scheduler = self.scheduler.observe(memory, seen)
         decided = Decided(True, plan.verify_len, accepted, confidence, batch_tokens, seconds)

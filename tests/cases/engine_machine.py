@@ -190,6 +190,11 @@ class EngineMachine(RuleBasedStateMachine):
     def switch_speculation(self) -> None:
         self.pausing.is_on = not self.pausing.is_on
 
+    @precondition(lambda self: self.is_exact)
+    @rule(share=st.integers(1, 3))
+    def let_some_rest(self, share: int) -> None:
+        self.pausing.share = share
+
     @rule()
     def put_back(self) -> None:
         restore(self.engine, snapshot(self.engine))

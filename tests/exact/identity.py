@@ -95,14 +95,14 @@ def test_the_lossless_verifiers_are_these() -> None:
 # ------------------------------------------------------------------------------------------- temperature 0
 @each_drafter
 def test_greedy_text_is_the_targets_own(name: str, head: str | None) -> None:
-    """Every scheduler x lossless verifier at batch 1, 3 and 32, float64.
+    """Every scheduler x lossless verifier at batch 1, 3 and 32, float64; one of them drafts for a third of the rows.
 
     Kills: a correction drawn from another row than accepted, a cache that keeps a rejected draft (text differs from
     the second round on), a bonus from row gamma, requests exchanged in a ragged batch.
     """
     target, drafter = made(name, head)
     kind, seen = ("table" if name == "table" else ""), Seen()
-    for scheduler in SCHEDULERS.names():
+    for scheduler in (*SCHEDULERS.names(), Pausing(SCHEDULERS.create("fixed"), share=3)):
         for verifier in LOSSLESS:
             parts = parts_of(target, drafter, scheduler=scheduler, verifier=verifier, rates=RATES)
             for batch in BATCHES:
@@ -224,12 +224,12 @@ def test_coupled_text_is_the_seeds_plain_text(name: str, head: str | None) -> No
 
 
 # ------------------------------------------------------------------------------------------- addresses
-def recorded(parts: Parts, recording: Recording) -> Counter[tuple[int, int, int, int]]:
-    """Addresses of a run with probes, pauses, four requests in three slots."""
+def recorded(parts: Parts, recording: Recording, share: int = 1) -> Counter[tuple[int, int, int, int]]:
+    """Addresses of a run with probes, pauses, four requests in three slots, of which one in `share` drafts."""
     parts.verifier.source = recording
     calibrator = CALIBRATORS.create("online", probe_every=3, refit_every=100)
     decode_all(
-        replace(parts, calibrator=calibrator, scheduler=Pausing(parts.scheduler, (True, True, False))),
+        replace(parts, calibrator=calibrator, scheduler=Pausing(parts.scheduler, (True, True, False), share)),
         requests(4, WARM),
         3,
     )
@@ -244,9 +244,9 @@ def test_no_address_is_asked_for_twice(name: str, head: str | None, verifier: st
     Coupled noise belongs to positions and is asked again by design (design section 2).
     """
     target, drafter = made(name, head)
-    for scheduler in ("fixed", "greedy"):
+    for scheduler, share in (("fixed", 1), ("greedy", 1), ("fixed", 2)):
         parts = parts_of(target, drafter, scheduler=scheduler, verifier=verifier, rates=RATES)
-        asked = recorded(parts, Recording(parts.verifier.source))
+        asked = recorded(parts, Recording(parts.verifier.source), share)
         assert {address[2] for address in asked} >= {Purpose.ACCEPT, Purpose.NEXT, Purpose.PLAIN, Purpose.PROBE}
         assert [address for address, count in asked.items() if count > 1] == [], scheduler
 

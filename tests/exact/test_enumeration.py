@@ -19,7 +19,7 @@ from sparkit.proofs.rational import explore_rational
 from sparkit.proofs.search import EXACT, measure, plain_law
 from sparkit.proofs.twins import Tables
 from sparkit.protocols import SCHEDULERS
-from tests.exact.worlds import AlwaysAll, CrossLooking, composition, paper_problem, skewed
+from tests.exact.worlds import AlwaysAll, CrossLooking, TakingTurns, composition, paper_problem, skewed
 
 THREE = [("greedy", "rejection"), ("delayed", "block"), ("lookahead", "coupled")]
 
@@ -71,6 +71,16 @@ def test_worlds_side_by_side_have_the_law_of_worlds_alone(scheduler: str, verifi
     """Kills: a wrapper that mixes worlds, loses a memory, or miscounts a step."""
     problem = paper_problem(horizon=1, spare=1, requests=requests, scheduler=scheduler, verifier=verifier)
     batched, alone = explore_batched(problem), explore(problem)
+    assert total_variation(batched.probability, alone.probability) < 1e-15
+    assert (batched.num_paths, batched.num_states) == (alone.num_paths, alone.num_states)
+
+
+@pytest.mark.parametrize("verifier", ["rejection", "block", "coupled"])
+def test_requests_that_rest_beside_drafting_ones_keep_the_law(verifier: str) -> None:
+    """Kills: rows of the resting counted among the judged, a token given to the wrong request, features lost."""
+    problem = paper_problem(horizon=2, spare=1, requests=2, scheduler=TakingTurns(), verifier=verifier)
+    batched, alone = explore_batched(problem), explore(problem)
+    assert total_variation(batched.probability, plain_law(problem)) < EXACT
     assert total_variation(batched.probability, alone.probability) < 1e-15
     assert (batched.num_paths, batched.num_states) == (alone.num_paths, alone.num_states)
 

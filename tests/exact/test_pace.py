@@ -1,12 +1,14 @@
 """Whether drafting pays: lagged steps, priced on the curve that the scheduler plans with."""
 
 import pytest
+import torch
 
 from sparkit.capacity import Capacity, Curve, from_rates
 from sparkit.engine import Engine, Request
 from sparkit.pace import FORGETTING, Pace, Step, Sums, bucket
 from sparkit.proofs.examples import paper
 from sparkit.proofs.twins import TwinTarget, appendix_a
+from sparkit.rounds import Draft, Limits, Plan, Rounds, Verdict
 from tests.exact.worlds import composition
 
 
@@ -14,7 +16,7 @@ def sums_of(*steps: tuple[int, int]) -> Sums:
     """Steps of one request, (tokens, batch_tokens), the last one newest."""
     sums = Sums()
     for tokens, batch_tokens in steps:
-        sums = sums.plus(Step(1, batch_tokens, 1), tokens)
+        sums = sums.plus(Step(1, batch_tokens, 1), tokens - 1)
     return sums
 
 
@@ -66,8 +68,44 @@ def test_a_text_that_turned_easy_is_drafted_again_soon() -> None:
     for _ in range(63):
         pace = pace.after_undrafted(1)
     assert pace.drafts(1, costly, 64)
-    probed = Pace(((1, dict(pace.by_bucket)[1].plus(Step(1, 8, 1), 6)),))
+    probed = Pace(((1, dict(pace.by_bucket)[1].plus(Step(1, 8, 1), 5)),))
     assert probed.drafts(1, costly, 64)
+
+
+def test_a_probe_of_many_asks_a_few() -> None:
+    """Kills: probes that absorb everybody's features; a sample that is read as if nobody else were there."""
+    costly = Capacity(Curve.constant(1.0), draft=Curve(((1, 0.1), (64, 3.0))))
+    pace = Pace(((bucket(64), Sums().plus(Step(64, 128, 64), 100)),), num_undrafted=63)
+    assert pace.drafts(64, costly, 64)
+    assert not pace.pays(64, costly)
+    chosen = pace.participants(64, costly, 8)
+    assert sum(chosen) == 8
+    assert [row for row in range(64) if chosen[row]] == list(range(0, 64, 8))
+    assert pace.participants(8, costly, 8) == (True,) * 8
+    found = dict(pace.after(step_of(drafted=8, resting=56, verify_len=2, accepted=1)).by_bucket)[bucket(64)]
+    assert (Step(64, 64 + 2 * 64, 64), 8 / 64) in found.steps  # priced as a step in which all sixty-four drafted
+    assert found.num_rounds == 72
+    assert found.gain == pytest.approx(100 * FORGETTING**8 + 8)
+
+
+def step_of(*, drafted: int, resting: int, verify_len: int, accepted: int) -> Rounds:
+    """One drafted step of equal requests."""
+    ones = torch.ones(drafted, dtype=torch.int64)
+    grid = torch.full((drafted, 2), 0.5)
+    draft = Draft(torch.zeros(drafted, 2, dtype=torch.int64), torch.full((drafted, 2, 2), 0.5))
+    limits = Limits(drafted + resting, 0 * ones, 2 * ones, num_resting=resting)
+    verdict = Verdict(accepted * ones, 0 * ones, ones < 0)
+    ids = tuple(range(drafted)), tuple(range(drafted, drafted + resting))
+    return Rounds(1, ids[0], ones, draft, grid, grid, grid, limits, Plan(verify_len * ones), verdict, grid, 1.0, ids[1])
+
+
+def test_many_requests_are_forgotten_slowly_while_nothing_is_drafted() -> None:
+    """Kills: a probe of eight among sixty-four that decides alone, noise and all."""
+    for num, kept in ((1, FORGETTING ** (4 * 63)), (64, FORGETTING ** (4 * 63 / 64))):
+        pace = Pace(((bucket(num), Sums().plus(Step(num, 2 * num, num), num)),))
+        for _ in range(63):
+            pace = pace.after_undrafted(num)
+        assert dict(pace.by_bucket)[bucket(num)].gain == pytest.approx(num * kept)
 
 
 def test_a_prompt_in_the_same_step_changes_nothing() -> None:
@@ -75,7 +113,7 @@ def test_a_prompt_in_the_same_step_changes_nothing() -> None:
     curve = Capacity(Curve(((1, 0.05), (1000, 0.15))), draft=Curve.constant(0.02))
     for accepted, pays in ((64, False), (90, True)):  # the draft and its verification cost 73.7 tokens
         for prefill in (0, 256):
-            sums = Sums().plus(Step(64, 512 + prefill, 64 + prefill), 64 + accepted)
+            sums = Sums().plus(Step(64, 512 + prefill, 64 + prefill), accepted)
             assert Pace(((bucket(64), sums),)).drafts(64, curve, 64) is pays
 
 
@@ -85,7 +123,7 @@ def test_about_as_many_requests_share_what_they_learnt() -> None:
     assert [bucket(n) for n in range(1, 9)] == list(range(1, 9))
     assert all(bucket(n + 1) - bucket(n) in (0, 1) for n in range(1, 300))
     costly = Capacity(Curve.constant(1.0), draft=Curve.constant(1.0))
-    pace = Pace(((bucket(64), Sums().plus(Step(64, 128, 64), 64)),))
+    pace = Pace(((bucket(64), Sums().plus(Step(64, 128, 64), 0)),))
     assert not pace.drafts(70, costly, 64)
     assert pace.drafts(32, costly, 64)
 
@@ -96,5 +134,5 @@ def test_the_curves_answer_without_prefill_is_that_of_tokens_per_second() -> Non
     for tokens in range(4, 33):
         for batch in (4, 8, 20, 32):
             rate, plain = tokens * curve.rounds_per_second(4, batch), 4 * curve.undrafted_rate(4, 4)
-            sums = Sums().plus(Step(4, batch, 4), tokens)
+            sums = Sums().plus(Step(4, batch, 4), tokens - 4)
             assert (sums.gain > sums.lost(curve)) == (rate > plain)

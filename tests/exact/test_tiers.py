@@ -75,6 +75,9 @@ def test_tier_c_memories() -> None:
     for part in ("delayed", "foresight", "online"):
         assert any(line["memory_changed_a_plan"] for line in remembering if part in str(line["name"])), part
     assert all(line["saw_undrafted"] for line in lines if str(line["name"]).startswith("warm"))
+    probing = [line for line in lines if "probing one of two" in str(line["name"])]
+    assert len(probing) == 12
+    assert all(line["saw_mixed"] for line in probing)
 
 
 @pytest.mark.deep

@@ -19,26 +19,20 @@ from typing import Any
 
 import torch
 
-from sparkit.engine import Memories, Parts
-from sparkit.labels import Records
-from sparkit.pace import Pace, Step, Sums
 from sparkit.proofs import real
 from sparkit.proofs.batching import explore_batched
 from sparkit.proofs.choice import Chosen, chosen
 from sparkit.proofs.examples import Example, Limits
 from sparkit.proofs.exploration import explore
 from sparkit.proofs.matrix import confidences, covering, drafters, everything
-from sparkit.proofs.paths import Path
 from sparkit.proofs.problem import product, total_variation
 from sparkit.proofs.prove import twin_parts
 from sparkit.proofs.search import measure, plain_law
 from sparkit.proofs.sweep import judge
 from sparkit.protocols import CALIBRATORS, SCHEDULERS, VERIFIERS
 from sparkit.recipe import Recipe
-from sparkit.rounds import Limits as PlanLimits
-from sparkit.rounds import Round
-from sparkit.survival import survival_of
-from tests.exact.tier_worlds import LARGER, THIN, WORLDS, Worlds, long, thin_long
+from tests.exact.tier_memories import LARGER_MEMORIES, MEMORIES, Doubting, Seen, Warm
+from tests.exact.tier_worlds import LARGER, THIN, WORLDS, Worlds, long, pair, thin_long, thin_pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +47,7 @@ class Line:
     seconds: float
     memory_changed_a_plan: bool | None = None
     saw_undrafted: bool | None = None
+    saw_mixed: bool | None = None  # some drafted and some rested in one step
 
 
 def name_of(row: dict[str, Any]) -> str:
@@ -129,81 +124,6 @@ def tier_b(worlds: Worlds = WORLDS, *, full: bool = False) -> Iterator[Line]:
         )  # fmt: skip
 
 
-class Warm:
-    """A scheduler that has seen 32 drafted rounds that did not pay."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner, self.lossless, self.batch_independent = inner, inner.lossless, inner.batch_independent
-
-    def start(self) -> Any:
-        memory = self.inner.start()
-        pace = Pace(((1, Sums(32, 0.0, ((Step(1, 2, 1), 5.0),))),))
-        return pace if isinstance(memory, Pace) else replace(memory, pace=pace)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    def drafts(self, memory: Any, limits: Any, capacity: Any) -> bool:
-        return bool(self.inner.drafts(memory, limits, capacity))
-
-    def plan(self, survival: Any, capacity: Any, limits: Any, memory: Any) -> Any:
-        return self.inner.plan(survival, capacity, limits, memory)
-
-    def observe(self, memory: Any, rounds: Any) -> Any:
-        return self.inner.observe(memory, rounds)
-
-    def observe_undrafted(self, memory: Any, num_tokens: int, num_requests: int, seconds: float) -> Any:
-        return self.inner.observe_undrafted(memory, num_tokens, num_requests, seconds)
-
-
-class Doubting:
-    """An online calibrator with 29 rounds behind it that were accepted less often than they promised.
-
-    The next verified round is the thirtieth, so the first fit happens inside the proof, and moves what follows.
-    """
-
-    lossless, batch_independent = True, False
-
-    def __init__(self, inner: Any, gamma: int) -> None:
-        self.inner, self.gamma = inner, gamma
-
-    def start(self) -> Any:
-        num, gamma = 29, self.gamma
-        logits = torch.full((num, gamma), 1.4, dtype=torch.float64)
-        accepted = torch.tensor([gamma if i % 4 == 0 else 0 for i in range(num)])
-        known = torch.full((num, gamma), 0.3, dtype=torch.float64)
-        records = Records(logits, accepted, torch.full((num,), gamma), known)
-        return replace(self.inner.start(), records=records)
-
-    def calibrate(self, logits: Any, memory: Any) -> Any:
-        return self.inner.calibrate(logits, memory)
-
-    def floor(self, memory: Any, anchors: Any, decisions: Any) -> Any:
-        return self.inner.floor(memory, anchors, decisions)
-
-    def observe(self, memory: Any, rounds: Any) -> Any:
-        return self.inner.observe(memory, rounds)
-
-
-MEMORIES = (
-    ("delayed:undrafted_probe_every=2", "identity", 2, 5),
-    ("foresight:prior_rounds=0.5,undrafted_probe_every=2", "identity", 2, 5),
-    ("delayed:undrafted_probe_every=2", "identity", 4, 4),
-    ("foresight:prior_rounds=0.5,undrafted_probe_every=2", "identity", 4, 4),
-    ("threshold:value=0.7", "online:refit_every=1,probe_every=2", 2, 5),
-    ("threshold:value=0.7", "online:refit_every=1,probe_every=2", 4, 4),
-)
-
-
-LARGER_MEMORIES = (
-    ("delayed:undrafted_probe_every=2", "identity", 2, 7),
-    ("foresight:prior_rounds=0.5,undrafted_probe_every=2", "identity", 2, 7),
-    ("delayed:undrafted_probe_every=2", "identity", 4, 5),
-    ("foresight:prior_rounds=0.5,undrafted_probe_every=2", "identity", 4, 5),
-    ("threshold:value=0.7", "online:refit_every=1,probe_every=2", 2, 4),
-)
-
-
 def tier_c(memories: tuple[tuple[str, str, int, int], ...] = MEMORIES) -> Iterator[Line]:
     for (scheduler, calibrator, gamma, horizon), verifier in itertools.product(memories, ("rejection", "block")):
         parts = chosen(Recipe(drafter="table", scheduler=scheduler, calibrator=calibrator, verifier=verifier))
@@ -215,6 +135,12 @@ def tier_c(memories: tuple[tuple[str, str, int, int], ...] = MEMORIES) -> Iterat
         parts = chosen(Recipe(drafter="table", scheduler=f"{scheduler}:undrafted_probe_every=2"))
         warm = replace(parts, scheduler=Warm(parts.scheduler))
         yield _remembering(f"warm {scheduler} undrafted", warm, long(2, 5))
+    few = "undrafted_probe_every=2,undrafted_probe_size=1"
+    for scheduler, verifier in itertools.product(("greedy", "delayed", "foresight"), ("rejection", "block")):
+        parts = chosen(Recipe(drafter="table", scheduler=f"{scheduler}:{few}", verifier=verifier))
+        warm = replace(parts, scheduler=Warm(parts.scheduler))
+        for name, world in (("rich", replace(pair(), horizon=3)), ("thin", replace(thin_pair(), horizon=4))):
+            yield _remembering(f"warm {scheduler} {verifier} probing one of two, {name}", warm, world)
 
 
 def _remembering(name: str, parts: Chosen, example: Example) -> Line:
@@ -233,28 +159,8 @@ def _remembering(name: str, parts: Chosen, example: Example) -> Line:
         time.process_time() - begun,
         seen.changed,
         seen.undrafted,
+        seen.mixed,
     )
-
-
-class Seen:
-    """Watches for a plan that the first memories would not have made, and for an undrafted step."""
-
-    def __init__(self, parts: Parts) -> None:
-        self.parts, self.changed, self.undrafted = parts, False, False
-
-    def __call__(self, memories: Memories, path: Path, rounds: list[Round]) -> None:
-        for one in rounds:
-            self.undrafted |= one.kind == "undrafted"
-            if one.kind == "drafted" and not self.changed and not one.is_probe:
-                self.changed = self._fresh(one) != one.verify_len
-
-    def _fresh(self, one: Round) -> int:
-        parts = self.parts
-        logits = torch.tensor([one.logits], dtype=torch.float64)
-        survival = survival_of(parts.calibrator.calibrate(logits, parts.calibrator.start()))
-        limits = PlanLimits(1, torch.tensor([one.floor]), torch.tensor([one.ceiling]))
-        plan, _ = parts.scheduler.plan(survival, parts.capacity, limits, parts.scheduler.start())
-        return int(plan.verify_len)
 
 
 def larger() -> Iterator[Line]:

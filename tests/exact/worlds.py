@@ -76,3 +76,24 @@ class CrossLooking(AlwaysAll):
         second = survival[:, 1] > 0.5 * survival[:, 0]
         wished = torch.where(second.flip(0) if len(second) == 2 else torch.zeros_like(second), 1, 0)
         return Plan(torch.minimum(wished, limits.ceiling)), None
+
+
+class TakingTurns(AlwaysAll):
+    """Everybody drafts, nobody does, then one after the other while the rest take a plain token."""
+
+    def start(self) -> int:  # type: ignore[override]
+        return 0
+
+    def participants(self, memory: int, requests: Any, limits: Any, capacity: Any) -> tuple[bool, ...]:
+        turn = memory % (len(requests) + 2)
+        return tuple(turn == 0 or turn == row + 2 for row in range(len(requests)))
+
+    def plan(self, survival: Any, capacity: Any, limits: Any, memory: int) -> tuple[Plan, int]:  # type: ignore[override]
+        return Plan(limits.ceiling), memory
+
+    def observe(self, memory: int, rounds: Any) -> int:  # type: ignore[override]
+        assert len(rounds.resting) == rounds.limits.num_resting
+        return memory + 1
+
+    def observe_undrafted(self, memory: int, num_tokens: int, num_requests: int, seconds: float) -> int:  # type: ignore[override]
+        return memory + 1
