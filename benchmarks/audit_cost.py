@@ -16,13 +16,12 @@ from typing import Any
 
 import torch
 
-from sparkit.acceptance import rows_of
 from sparkit.audit import Audit
 from sparkit.cli.environment import environment
 from sparkit.compose import Composition, assemble
 from sparkit.decisions import plain_seeds
 from sparkit.engine import outcome
-from sparkit.engine.evidence import audit_bits, evidence
+from sparkit.engine.evidence import Judged, audit_bits, evidence
 from sparkit.files import write_json
 from sparkit.prompts import bundled
 from sparkit.recipe import Recipe
@@ -63,9 +62,8 @@ def measure(batch: int) -> dict[str, float]:
 
     def watched(*given: Any) -> Any:
         draft, plan, verdict, p_target = given
-        judged = p_target[rows_of(plan, draft.tokens.shape[1])]
-        excess = judged - draft.p_draft
-        bits.append(seconds(lambda: audit_bits(draft, verdict, judged, excess)))
+        judged = Judged.of(draft, plan, p_target)
+        bits.append(seconds(lambda: audit_bits(draft, verdict, judged)))
         return evidence(*given)
 
     outcome.evidence = watched  # type: ignore[assignment]

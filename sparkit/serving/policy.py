@@ -39,6 +39,8 @@ class Batch:
     ceiling: Int[Tensor, " R"]
     base_tokens: int  # anchors and prefill
 
+    num_resting: int = 0  # requests that are in `base_tokens` and in nothing else: they take a plain token
+
     def __len__(self) -> int:
         return len(self.requests)
 
@@ -74,7 +76,7 @@ class Decided:
             return values.new_full((num, *values.shape[1:]), fill).index_copy(0, rows, values)
 
         confidence = None if self.confidence is None else over(self.confidence, torch.nan)
-        verify_len, accepted = over(self.verify_len, 0), over(self.accepted, 0)
+        verify_len, accepted = over(self.verify_len, 0.0), over(self.accepted, 0.0)
         return replace(self, verify_len=verify_len, accepted=accepted, confidence=confidence)
 
 
@@ -109,7 +111,7 @@ class Policy:
         """Ceilings and probes, known before the draft."""
         probes = self.calibrator.floor(memories.calibrator, batch.anchors, _Later(batch.seeds, batch.anchors))
         floor = torch.minimum(probes.to(batch.ceiling), batch.ceiling)
-        return Limits(batch.base_tokens, floor, batch.ceiling, self.token_budget, num_resting)
+        return Limits(batch.base_tokens, floor, batch.ceiling, self.token_budget, batch.num_resting + num_resting)
 
     def step(self, batch: Batch, memories: Memories, number: int) -> tuple[Decided, Memories]:
         """Decides one step and learns from it."""

@@ -8,7 +8,7 @@ verified. Throughput is that of the given curve: an estimate.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -81,11 +81,12 @@ def replay(trace: Trace, policy: Policy, where: str = "trace") -> Totals:
     memories, sums, seconds = policy.start(), [0, 0, 0, 0, 0], 0.0
     steps = steps_of(trace.rounds)
     for number, step in enumerate(steps, 1):
-        if step[0].kind != "drafted":
-            sums[0], sums[4] = sums[0] + len(step), sums[4] + sum(one.tau for one in step)
-            seconds += 1 / policy.capacity.undrafted_rate(len(step), step[0].base_tokens)
+        resting, step = _parted(step)
+        sums[0], sums[4] = sums[0] + len(resting), sums[4] + sum(one.tau for one in resting)
+        if not step:
+            seconds += 1 / policy.capacity.undrafted_rate(len(resting), resting[0].base_tokens)
             continue
-        batch = batch_of(step, trace)
+        batch = replace(batch_of(step, trace), num_resting=len(resting))
         decided, memories = policy.step(batch, memories, number)
         kept = (1 + decided.accepted).tolist()
         found = (len(step), int(decided.verify_len.sum()), int(decided.accepted.sum()), int(batch.accepted.sum()))
@@ -96,6 +97,11 @@ def replay(trace: Trace, policy: Policy, where: str = "trace") -> Totals:
     return Totals(
         len(steps), num_rounds, verified, accepted, verified - accepted, possible - accepted, tokens, seconds
     )  # fmt: skip
+
+
+def _parted(step: Sequence[Round]) -> tuple[list[Round], list[Round]]:
+    """Requests that took a plain token, and those that drafted."""
+    return [one for one in step if one.kind != "drafted"], [one for one in step if one.kind == "drafted"]
 
 
 def batch_of(step: Sequence[Round], trace: Trace) -> Batch:

@@ -2,13 +2,14 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from sparkit.calibrators.sts import Sts
 from sparkit.capacity import roofline, staircase
-from sparkit.rounds import Limits, Round
+from sparkit.rounds import Limits, Round, Token
 from sparkit.serving.policy import curve_of, policy_of
 from sparkit.serving.replay import recorded, replay, steps_of
 from sparkit.serving.sources import Blocks, check_full, from_traces
@@ -40,6 +41,24 @@ def test_fixed_replays_to_the_recorded_counts(trace: Trace) -> None:
         assert getattr(was, name) == getattr(now, name), name
     by_hand = sum(1 / CURVE.rounds_per_second(4, 4 + 28) for _ in steps_of(trace.rounds))
     assert now.seconds == pytest.approx(by_hand, rel=1e-12)
+
+
+def resting(round_: Round) -> Round:
+    """The same request with a plain token instead of a draft."""
+    empty: dict[str, Any] = dict.fromkeys(("drafted", "p_draft", "p_target", "logits", "confidence", "survival"), ())
+    nothing = {"verify_len": 0, "floor": 0, "ceiling": 0, "accepted": 0, "accept_rate": ()}
+    token = (Token(round_.next_token, "plain"),)
+    return dataclasses.replace(round_, kind="undrafted", origin="plain", tokens=token, **empty, **nothing)
+
+
+def test_steps_in_which_some_rest_replay_to_the_recorded_counts(trace: Trace) -> None:
+    """Kills: a step read by its first round, a resting request asked for a confidence that it has not."""
+    parted = tuple(resting(one) if one.kind == "drafted" and one.request % 2 else one for one in trace.rounds)
+    assert {one.kind for one in parted} == {"prefill", "drafted", "undrafted"}
+    now = replay(Trace(trace.header, parted), policy_of("fixed", "identity", CURVE, 7))
+    was = recorded(parted)
+    for name in ("num_steps", "num_rounds", "verified", "accepted", "wasted", "missed", "tokens"):
+        assert getattr(was, name) == getattr(now, name), name
 
 
 @pytest.mark.parametrize("scheduler", ["greedy", "delayed", "foresight", "threshold:value=0.6", "lookahead"])

@@ -14,6 +14,7 @@ from sparkit.serving.published import from_rates, published
 from sparkit.serving.reference import Expected, regret
 from sparkit.serving.simulate import simulate
 from sparkit.serving.sources import Blocks
+from tests.drafting import Pausing
 
 CURVE = roofline()
 
@@ -45,6 +46,15 @@ def test_the_clock_is_the_curve(blocks: Blocks) -> None:
     policy = policy_of("fixed", "identity", flat(10.0), 7)
     found = simulate(policy, blocks, Load(users=3, new_tokens=64), 20)
     assert found.seconds == pytest.approx(found.num_steps / 10)
+
+
+def test_those_that_rest_make_a_token_each_and_cost_an_anchor(blocks: Blocks) -> None:
+    """Kills: a resting request counted as accepted, its anchor left out of the step, its draft paid for."""
+    policy = policy_of("fixed", "identity", CURVE, 7)
+    policy = dataclasses.replace(policy, scheduler=Pausing(policy.scheduler, share=2))
+    found = simulate(policy, blocks, Load(users=4, new_tokens=4000), 80)
+    assert found.budget == pytest.approx(1 + 7 / 2)
+    assert found.seconds == pytest.approx(found.num_steps / CURVE.rounds_per_second(2, 4 + 2 * 7), rel=0.02)
 
 
 def test_only_the_mix_is_served(blocks: Blocks) -> None:

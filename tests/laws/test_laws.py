@@ -76,6 +76,13 @@ class Forgetful(AlwaysAll):
         return Plan(torch.minimum(limits.ceiling, torch.full_like(limits.ceiling, self.calls % 2))), None
 
 
+class OneAnswer(AlwaysAll):
+    """Answers once for everybody."""
+
+    def participants(self, memory: Any, requests: Any, limits: Any, capacity: Any) -> tuple[bool, ...]:
+        return (True,)
+
+
 class LastWins(AlwaysAll):
     """Verifies only the last request."""
 
@@ -96,6 +103,7 @@ class LastWins(AlwaysAll):
         (Forgetful(), "planning is pure"),
         (LastWins(), "the order of requests does not matter"),
         (LastWins(), "drafts answers yes or no"),
+        (OneAnswer(), "participants answers for every request"),
     ],
 )
 def test_a_bad_scheduler_breaks_its_law(part: AlwaysAll, law: str) -> None:

@@ -17,7 +17,7 @@ from sparkit.capacity import Capacity, from_rates
 from sparkit.proofs.blame import spell
 from sparkit.proofs.freezing import freeze
 from sparkit.proofs.laws.keeping import Report, hold
-from sparkit.protocols import Scheduler
+from sparkit.protocols import Scheduler, Selecting
 from sparkit.rounds import Limits
 from sparkit.survival import survival_of
 
@@ -51,6 +51,7 @@ def check_scheduler(part: Scheduler, memories: tuple[Any, ...] = (), twin: Twin 
             "nan counts as 0": lambda: _nan(part, starts),
             "planning is pure": lambda: _purity(part, starts),
             "drafts answers yes or no": lambda: _drafts(part, starts),
+            "participants answers for every request": lambda: _participants(part, starts),
             **({} if twin is None else {"it equals its slow literal twin": lambda: _equals(part, twin)}),
         },
     )
@@ -191,6 +192,15 @@ def _drafts(part: Scheduler, starts: tuple[Any, ...]) -> Iterator[str]:
             answer: object = part.drafts(memory, limits, capacity)  # of anybody's scheduler: perhaps no bool
             if not isinstance(answer, bool):
                 yield f"drafts returned {answer!r}"
+
+
+def _participants(part: Scheduler, starts: tuple[Any, ...]) -> Iterator[str]:
+    for _, capacity, limits in _worlds(10) if isinstance(part, Selecting) else ():
+        for memory in starts:
+            ids = tuple(range(len(limits.ceiling)))
+            chosen = part.participants(memory, ids, limits, capacity)  # type: ignore[attr-defined]
+            if [type(one) for one in chosen] != [bool] * len(ids):
+                yield f"participants returned {chosen!r} for {len(ids)} requests"
 
 
 def _equals(part: Scheduler, twin: Twin) -> Iterator[str]:

@@ -30,7 +30,7 @@ VERDICTS = {
 SHORT = {"accepted": "✓ acc.", "rejected": "✗ rej.", "after": "· moot", "cut": "┄ cut", "unsaid": "■ stop"}
 WHY_PLAIN = {
     "prefill": "The prompt went through the target in one pass; its last row gave the first token.",
-    "undrafted": "The scheduler drafted nothing in this step: one plain token from the target.",
+    "undrafted": "The scheduler drafted nothing for this request in this step: one plain token from the target.",
 }
 
 
