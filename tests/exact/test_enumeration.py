@@ -78,7 +78,8 @@ def test_worlds_side_by_side_have_the_law_of_worlds_alone(scheduler: str, verifi
 @pytest.mark.parametrize("verifier", ["rejection", "block", "coupled"])
 def test_requests_that_rest_beside_drafting_ones_keep_the_law(verifier: str) -> None:
     """Kills: rows of the resting counted among the judged, a token given to the wrong request, features lost."""
-    problem = paper_problem(horizon=2, spare=1, requests=2, scheduler=TakingTurns(), verifier=verifier)
+    asked = paper_problem(horizon=2, spare=1, requests=2).requests
+    problem = Problem(composition(Example(skewed(), (1.0, 0.5, 0.45)), TakingTurns(), verifier), asked, 2, 2)
     batched, alone = explore_batched(problem), explore(problem)
     assert total_variation(batched.probability, plain_law(problem)) < EXACT
     assert total_variation(batched.probability, alone.probability) < 1e-15
