@@ -79,14 +79,14 @@ class CrossLooking(AlwaysAll):
 
 
 class TakingTurns(AlwaysAll):
-    """Everybody drafts, nobody does, then one after the other while the rest take a plain token."""
+    """One after the other drafts while the rest take a plain token, then everybody, then nobody."""
 
     def start(self) -> int:  # type: ignore[override]
         return 0
 
     def participants(self, memory: int, requests: Any, limits: Any, capacity: Any) -> tuple[bool, ...]:
         turn = memory % (len(requests) + 2)
-        return tuple(turn == 0 or turn == row + 2 for row in range(len(requests)))
+        return tuple(turn in (row, len(requests)) for row in range(len(requests)))
 
     def plan(self, survival: Any, capacity: Any, limits: Any, memory: int) -> tuple[Plan, int]:  # type: ignore[override]
         return Plan(limits.ceiling), memory
