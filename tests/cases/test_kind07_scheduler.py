@@ -9,9 +9,11 @@ import torch
 
 from sparkit.capacity import Capacity, Curve, flat, from_rates
 from sparkit.capacity import steps as capacity_module
+from sparkit.engine.parts import who_drafts
 from sparkit.protocols import SCHEDULERS, Scheduler
 from sparkit.rounds import Limits
 from sparkit.survival import survival_of, throughput_curve
+from tests.exact.worlds import AlwaysAll
 
 JAGGED = from_rates([1.0, 0.5, 0.45, 0.44])
 
@@ -142,3 +144,14 @@ def test_b23_first_two_steps_follow_the_documented_rule() -> None:
     for scores in ([[0.99, 0.98, 0.97]], [[0.1, 0.1, 0.1]]):
         plan, memory = delayed.plan(torch.tensor(scores, dtype=torch.float64), table, limits(1, 3), memory)
         assert plan.verify_len.tolist() == [1]
+
+
+def test_a_scheduler_that_answers_for_another_number_of_requests_is_told() -> None:
+    """Kills: a request that silently neither drafts nor rests."""
+
+    class ForOne(AlwaysAll):
+        def participants(self, memory: Any, requests: Any, limits: Any, capacity: Any) -> tuple[bool, ...]:
+            return (True,)
+
+    with pytest.raises(ValueError, match=r"ForOne\.participants gave 1 answers for 2 requests"):
+        who_drafts(ForOne(), None, (7, 8), limits(2, 3), flat())
