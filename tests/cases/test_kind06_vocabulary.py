@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from sparkit.targets import chat
 from sparkit.targets.chat import render
 from sparkit.targets.loaders.gguf_vocabulary import tokenizer_files
 from sparkit.targets.loaders.sources import ASSETS
@@ -199,3 +200,12 @@ def test_gguf_tables_that_cannot_be_read_exactly() -> None:
         tokenizer_files({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "llama-bpe"}, "x.gguf")
     with pytest.raises(ValueError, match=r"tokenizer\.ggml\.tokens is missing"):
         tokenizer_files({"tokenizer.ggml.model": "gpt2"}, "x.gguf")
+
+
+def test_a_template_is_compiled_once_and_each_rendering_has_its_own_budget() -> None:
+    """Kills: a server that compiles a template for every request; a range budget that requests share."""
+    template = "{% for i in range(9000) %}{% endfor %}{{ messages[0].content }} [once]"
+    misses = chat._compiled.cache_info().misses
+    texts = [render(template, [{"role": "user", "content": text}]) for text in ("a", "b", "c")]
+    assert texts == ["a [once]", "b [once]", "c [once]"]
+    assert chat._compiled.cache_info().misses == misses + 1
