@@ -88,11 +88,10 @@ class Pace:
         return self.num_undrafted + 1 >= probe_every or self.pays(num_requests, capacity)
 
     def participants(self, num_requests: int, capacity: Capacity, most_probed: int) -> tuple[bool, ...]:
-        """Who drafts in a step that does: everybody while it pays, else a few, evenly spread."""
+        """Who drafts in a step that does: everybody while it pays, else a few, side by side, which attend together."""
         if num_requests <= most_probed or self.pays(num_requests, capacity):
             return (True,) * num_requests
-        chosen = {index * num_requests // most_probed for index in range(most_probed)}
-        return tuple(row in chosen for row in range(num_requests))
+        return tuple(row < most_probed for row in range(num_requests))
 
     def pays(self, num_requests: int, capacity: Capacity) -> bool:
         """Whether what was seen says so, or nothing much was seen."""

@@ -7,7 +7,7 @@ marker (design section 2): spans side by side attend in one call, padded to the 
 [5, 6, 7]
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +18,8 @@ from sparkit.protocols import Span
 
 LONG_SPAN = 24
 """Spans longer than this (prefill chunks) attend on their own, so that they do not pad everybody's queries."""
+MANY_SINGLES = 8
+"""So many single tokens behind longer spans (requests that rest beside drafting ones) attend on their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,28 @@ def _mask(
     return seen[:, None]
 
 
+def _members(spans: Sequence[Span]) -> Iterator[list[Span]]:
+    """Short spans side by side share a group, each long one has its own, and so have many single tokens at the end."""
+    run: list[Span] = []
+    for span in spans:
+        if span.count <= LONG_SPAN:
+            run.append(span)
+            continue
+        yield from _short(run)
+        yield [span]
+        run = []
+    yield from _short(run)
+
+
+def _short(run: list[Span]) -> Iterator[list[Span]]:
+    singles = next((i for i, span in enumerate(reversed(run)) if span.count > 1), 0)
+    if singles >= MANY_SINGLES:
+        yield run[:-singles]
+        yield run[-singles:]
+    elif run:
+        yield run
+
+
 def mark(
     spans: Sequence[Span],
     *,
@@ -124,13 +148,8 @@ def mark(
     if len({s.slot for s in spans}) != len(spans):
         raise ValueError(f"mark(spans={list(spans)!r}): two spans share a slot; merge them into one")
     groups: list[Group] = []
-    first, run = 0, []  # short spans side by side share a group, each long span has its own
-    for span in [*spans, None]:
-        if span is not None and span.count <= LONG_SPAN:
-            run.append(span)
-            continue
-        for members in ([run] if run else []) + ([[span]] if span is not None else []):
-            groups.append(_group(members, first, device, bidirectional=bidirectional, window=window))
-            first = groups[-1].last
-        run = []
+    first = 0
+    for members in _members(spans):
+        groups.append(_group(members, first, device, bidirectional=bidirectional, window=window))
+        first = groups[-1].last
     return Marker(tuple(spans), _slots(spans, device), _positions(spans, device), tuple(groups))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sparkit.protocols import Span
 from sparkit.targets.cache import SlotCache
-from sparkit.targets.marker import LONG_SPAN, mark
+from sparkit.targets.marker import LONG_SPAN, MANY_SINGLES, mark
 from sparkit.targets.model import TransformerTarget
 from sparkit.targets.ragged import attend, store
 from sparkit.targets.transformer import Transformer, TransformerConfig
@@ -109,6 +109,26 @@ def test_order_of_the_batch_is_free(order: list[int], long: bool) -> None:
     out = target.forward(torch.cat([texts[i] for i in order]), [Span(i, 0, counts[i]) for i in order], cache)
     for i, logits in zip(order, out.logits.split([counts[i] for i in order]), strict=True):
         assert _close(logits, _whole(target, texts[i])[0])
+
+
+def test_many_single_tokens_behind_longer_spans_attend_apart() -> None:
+    """Kills: the group of those that rest cut one span off, or given the rows or slots of the others."""
+    target, num = TARGETS["grouped"], MANY_SINGLES + 3
+    texts = [_text(4 + i, i) for i in range(num)]
+    cache = target.new_cache(num, MAX_LEN)
+    order = [2, 0, 5, *(i for i in range(num) if i not in (2, 0, 5))]  # slots of the two groups interleave
+    counts = [3, 4, 2, *([1] * MANY_SINGLES)]
+    target.forward(
+        torch.cat([texts[i][:-n] for i, n in zip(order, counts, strict=True) if len(texts[i]) > n]),
+        [Span(i, 0, len(texts[i]) - n) for i, n in zip(order, counts, strict=True) if len(texts[i]) > n],
+        cache,
+    )
+    spans = [Span(i, cache.lengths[i], n) for i, n in zip(order, counts, strict=True)]
+    assert [group.width for group in mark(spans).groups] == [4, 1]
+    assert [group.width for group in mark(spans[:-1]).groups] == [4]
+    out = target.forward(torch.cat([texts[s.slot][s.start :] for s in spans]), spans, cache)
+    for span, logits in zip(spans, out.logits.split(counts), strict=True):
+        assert _close(logits, _whole(target, texts[span.slot])[0][span.start :])
 
 
 def test_rolled_back_rows_are_never_seen() -> None:
