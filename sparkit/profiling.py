@@ -25,7 +25,7 @@ from sparkit.engine import Engine, Parts, Request
 from sparkit.protocols import Scheduler
 from sparkit.rounds import Limits, Plan, Round, Rounds, Seconds
 
-METHOD = 2
+METHOD = 3
 """Raised when what is measured changes: curves kept from before are not used."""
 WARM_UP = 2  # steps after a prefill: the first absorbs the prompts
 MIN_SWEEPS = 2  # however late it is
@@ -172,6 +172,8 @@ class Bench:
         gamma = self.engine.gamma
         if not self.engine.running or min(s.remaining for s in self.engine.running.values()) < gamma + 2:
             self._fill()
+        if verify_len is None:
+            self._step(None)  # steps without a draft follow each other in service: the target is warm in the caches
         context = sum(len(s.tokens) for s in self.engine.running.values()) // len(self.engine.running)
         first = self._step(verify_len)[0]
         return Sample(first.num_requests, verify_len, first.batch_tokens, context, first.seconds)
@@ -211,18 +213,38 @@ def _prompt(row: int, context_len: int, prompts: Sequence[Sequence[int]], vocab_
 
 
 def capacity_of(samples: Iterable[Sample], kind: Kind = "linear", source: str = "measured") -> Capacity:
-    """Medians by size; planning counts as overhead."""
+    """Medians by size; planning counts as overhead, and so does what a target pass takes longer right after a draft.
+
+    A draft pushes the target's weights out of the caches, so the same pass over R anchors is slower behind it than
+    behind another pass. Verification is priced without that, or plain decoding would be taken for slower than it is.
+    """
+    samples = list(samples)
+    warm, behind = _passes(samples)
     verify: dict[int, list[float]] = {}
     tables: tuple[dict[int, list[float]], ...] = ({}, {}, {})
     for one in samples:
-        seconds, (draft, overhead, plain) = one.seconds, tables
-        verify.setdefault(one.batch_tokens, []).append(seconds.verify)
+        seconds, num, (draft, overhead, plain) = one.seconds, one.num_requests, tables
         rest = seconds.schedule + seconds.overhead
         if one.verify_len is None:
-            plain.setdefault(one.num_requests, []).append(rest + seconds.draft)
+            verify.setdefault(one.batch_tokens, []).append(seconds.verify)
+            plain.setdefault(num, []).append(rest + seconds.draft)
         else:
-            draft.setdefault(one.num_requests, []).append(seconds.draft)
-            overhead.setdefault(one.num_requests, []).append(rest)
+            late = behind.get(num, 0.0)
+            if one.verify_len > 0 or num not in warm:
+                passed = max(seconds.verify - late, warm.get(num, 0.0))
+                verify.setdefault(one.batch_tokens, []).append(passed)
+            draft.setdefault(num, []).append(seconds.draft)
+            overhead.setdefault(num, []).append(rest + late)
     medians = [{size: statistics.median(values) for size, values in table.items()} for table in (verify, *tables)]
     by_requests = [table or {1: 0.0} for table in medians[1:]]
     return measured(medians[0], by_requests[0], by_requests[1], by_requests[2], kind=kind, source=source)
+
+
+def _passes(samples: Sequence[Sample]) -> tuple[dict[int, float], dict[int, float]]:
+    """By R: seconds of a target pass over the anchors, and how much longer it takes right after a draft."""
+    passes: tuple[dict[int, list[float]], dict[int, list[float]]] = ({}, {})
+    for one in samples:
+        if not one.verify_len:
+            passes[one.verify_len is None].setdefault(one.num_requests, []).append(one.seconds.verify)
+    drafted, warm = ({num: statistics.median(values) for num, values in table.items()} for table in passes)
+    return warm, {num: max(0.0, value - warm[num]) for num, value in drafted.items() if num in warm}

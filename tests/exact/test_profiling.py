@@ -104,3 +104,17 @@ def test_contexts_differ_and_have_the_mean_that_was_asked(parts: Parts) -> None:
     assert lengths == [10, 16, 23, 30]
     with pytest.raises(ValueError, match="expected 1 to"):
         profile(parts, gamma=3, num_requests=(1, 4), context_len=60)
+
+
+def test_a_pass_right_after_a_draft_is_the_drafts_price() -> None:
+    """Kills: plain decoding priced by target passes that a draft has slowed; a drafted step that does not add up."""
+    times = {None: (0.0, 10e-3), 0: (5e-3, 12e-3), 1: (5e-3, 15e-3)}
+    samples = [
+        Sample(4, length, 4 + 4 * (length or 0), 64, Seconds(draft, 0.0, verify, overhead=1e-3))
+        for length, (draft, verify) in times.items()
+    ]
+    found = capacity_of(samples)
+    assert 1 / found.undrafted_rate(4, 4) == pytest.approx(11e-3)
+    assert found.verify.points == ((4, pytest.approx(10e-3)), (8, pytest.approx(13e-3)))
+    for batch, seconds in ((4, 18e-3), (8, 21e-3)):
+        assert 1 / found.rounds_per_second(4, batch) == pytest.approx(seconds)
