@@ -69,7 +69,8 @@ class RecurrentConfidence(nn.Module):
         """Raw logits (the training form)."""
         likely = self._embed(law).view(*hidden.shape[:2], -1)
         parts = (hidden, embedded, likely, law.numbers) if embedded is not None else (hidden, likely, law.numbers)
-        states: Tensor = self.memory(F.gelu(self.joint(torch.cat(parts, dim=-1))))[0]
+        inputs = torch.cat([part.to(self.joint.weight) for part in parts], dim=-1)
+        states: Tensor = self.memory(F.gelu(self.joint(inputs)))[0]
         logits: Tensor = self.proj(states)
         return logits[..., 0]
 
@@ -126,7 +127,7 @@ def load_recurrent(
         path: the folder.
         vocab_size: the target's.
         hidden_size: the target's width.
-        dtype: precision in memory.
+        dtype: of the drafter; half precision is promoted to float32, as the laws it reads are.
         device: where it goes.
 
     Raises:
@@ -150,7 +151,8 @@ def load_recurrent(
             f"{file}: tensors {shown(found, 200)}; expected a recurrent confidence for {vocab_size} tokens and width "
             f"{hidden_size}"
         )
-    made = RecurrentConfidence(vocab_size, hidden_size, rank, width, embedding_size).to(dtype=dtype, device=device)
+    wide = torch.float32 if dtype in (torch.bfloat16, torch.float16) else dtype
+    made = RecurrentConfidence(vocab_size, hidden_size, rank, width, embedding_size).to(dtype=wide, device=device)
     for name, parameter in made.named_parameters():
         parameter.data.copy_(shards.read(name))
     return made.eval().requires_grad_(False)

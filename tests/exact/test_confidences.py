@@ -158,6 +158,19 @@ def test_the_recurrent_confidence_remembers_the_block():
     assert (moved[:, 1:].abs() > 0).all()
 
 
+def test_the_recurrent_confidence_of_a_half_precision_drafter_is_float32(tmp_path: Path):
+    """Catches bf16 weights that meet float32 laws, and laws rounded to bf16 for their sake."""
+    save_recurrent(tmp_path, recurrent(), dtype=torch.float32)
+    half, whole = (load_recurrent(tmp_path, V, D, dtype=dtype) for dtype in (torch.bfloat16, torch.float32))
+    one = draft()
+    hidden, embedded = one.hidden.bfloat16(), one.previous_embedding.bfloat16()
+    law = one.p_draft.float()
+    found = half.logits(replace(one, p_draft=law, hidden=hidden, previous_embedding=embedded), None)
+    wide = replace(one, p_draft=law, hidden=hidden.float(), previous_embedding=embedded.float())
+    assert found.dtype == torch.float32
+    assert torch.equal(found, whole.logits(wide, None))
+
+
 def test_the_recurrent_confidence_travels_beside_its_drafter(tmp_path: Path):
     """Catches a parameter left out of the file, and half precision on reading."""
     made = recurrent()
