@@ -6,12 +6,13 @@ step is one of the "lengths" (None). The scheduler's own plan is made and thrown
 Batches are ragged, as they are in service: contexts from half to one and a half of the length asked for, every other
 request verifying more than the mean and the others less; the same tokens in equal rows cost a third less.
 
+Not done here: the curve that the samples make (`sparkit.capacity.samples`).
+
     profile(parts, gamma=7, num_requests=(1, 4, 16), context_len=128).capacity.save(path)
 """
 
-import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,27 +20,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sparkit.capacity import Capacity, Kind, measured, staircase
+from sparkit.capacity import Capacity, Kind, Sample, capacity_of, staircase
 from sparkit.decisions import hash_address
 from sparkit.engine import Engine, Parts, Request
 from sparkit.protocols import Scheduler
-from sparkit.rounds import Limits, Plan, Round, Rounds, Seconds
+from sparkit.rounds import Limits, Plan, Round, Rounds
 
 METHOD = 3
 """Raised when what is measured changes: curves kept from before are not used."""
 WARM_UP = 2  # steps after a prefill: the first absorbs the prompts
 MIN_SWEEPS = 2  # however late it is
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One measured step."""
-
-    num_requests: int
-    verify_len: int | None  # None: nothing was drafted
-    batch_tokens: int
-    context_len: int
-    seconds: Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,41 +200,3 @@ def _prompt(row: int, context_len: int, prompts: Sequence[Sequence[int]], vocab_
         return tuple((ids * (context_len // len(ids) + 1))[:context_len])
     tokens = hash_address(torch.tensor(row), torch.arange(context_len)).remainder(vocab_size)
     return tuple(tokens.tolist())
-
-
-def capacity_of(samples: Iterable[Sample], kind: Kind = "linear", source: str = "measured") -> Capacity:
-    """Medians by size; planning counts as overhead, and so does what a target pass takes longer right after a draft.
-
-    A draft pushes the target's weights out of the caches, so the same pass over R anchors is slower behind it than
-    behind another pass. Verification is priced without that, or plain decoding would be taken for slower than it is.
-    """
-    samples = list(samples)
-    warm, behind = _passes(samples)
-    verify: dict[int, list[float]] = {}
-    tables: tuple[dict[int, list[float]], ...] = ({}, {}, {})
-    for one in samples:
-        seconds, num, (draft, overhead, plain) = one.seconds, one.num_requests, tables
-        rest = seconds.schedule + seconds.overhead
-        if one.verify_len is None:
-            verify.setdefault(one.batch_tokens, []).append(seconds.verify)
-            plain.setdefault(num, []).append(rest + seconds.draft)
-        else:
-            late = behind.get(num, 0.0)
-            if one.verify_len > 0 or num not in warm:
-                passed = max(seconds.verify - late, warm.get(num, 0.0))
-                verify.setdefault(one.batch_tokens, []).append(passed)
-            draft.setdefault(num, []).append(seconds.draft)
-            overhead.setdefault(num, []).append(rest + late)
-    medians = [{size: statistics.median(values) for size, values in table.items()} for table in (verify, *tables)]
-    by_requests = [table or {1: 0.0} for table in medians[1:]]
-    return measured(medians[0], by_requests[0], by_requests[1], by_requests[2], kind=kind, source=source)
-
-
-def _passes(samples: Sequence[Sample]) -> tuple[dict[int, float], dict[int, float]]:
-    """By R: seconds of a target pass over the anchors, and how much longer it takes right after a draft."""
-    passes: tuple[dict[int, list[float]], dict[int, list[float]]] = ({}, {})
-    for one in samples:
-        if not one.verify_len:
-            passes[one.verify_len is None].setdefault(one.num_requests, []).append(one.seconds.verify)
-    drafted, warm = ({num: statistics.median(values) for num, values in table.items()} for table in passes)
-    return warm, {num: max(0.0, value - warm[num]) for num, value in drafted.items() if num in warm}

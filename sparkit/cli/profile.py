@@ -37,9 +37,10 @@ def command(
     Examples: `sparkit profile --out cpu.json --plot cpu.png` ·
     `sparkit profile --batch 1 --batch 8 --context 64 --json -`
     """
+    from sparkit.capacity import capacity_of
     from sparkit.cli.environment import device_name
     from sparkit.compose import assemble
-    from sparkit.profiling import Profile, capacity_of
+    from sparkit.profiling import Profile
     from sparkit.recipe import Recipe
 
     recipe = Recipe(

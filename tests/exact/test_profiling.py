@@ -7,10 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkit.capacity import flat
+from sparkit.capacity import Sample, capacity_of, flat
 from sparkit.confidences.head import ConfidenceHead
 from sparkit.engine import Parts
-from sparkit.profiling import Bench, Profile, Sample, capacity_of, profile, ragged
+from sparkit.profiling import Bench, Profile, profile, ragged
 from sparkit.protocols import CALIBRATORS, DRAFTERS, SCHEDULERS, VERIFIERS
 from sparkit.rounds import Seconds
 from sparkit.targets.model import TransformerTarget

@@ -14,8 +14,8 @@ from sparkit.traces import write_trace
 from tests.tui.synthetic import PROMPTS, WORDS, Synthetic, rounds_of, trace_header
 
 PARTS = {
-    "target": "bundled", "drafter": "dspark", "head": "markov", "calibrator": "sts", "scheduler": "greedy",
-    "verifier": "rejection", "capacity": "staircase",
+    "target": "bundled", "drafter": "dspark", "head": "markov", "confidence": "head", "calibrator": "sts",
+    "scheduler": "greedy", "verifier": "rejection", "capacity": "staircase",
 }  # fmt: skip
 
 

@@ -174,7 +174,14 @@ PROMPTS = ("Tell me how many eggs are in half a dozen.\n", "Write a function tha
 
 def trace_header(source: Synthetic, **recipe: object) -> TraceHeader:
     """What `compose --trace` would write above these rounds."""
-    parts = {"target": "bundled", "drafter": "dspark", "head": "markov", "calibrator": "sts", "scheduler": "greedy"}
+    parts = {
+        "target": "bundled",
+        "drafter": "dspark",
+        "head": "markov",
+        "confidence": "head",
+        "calibrator": "sts",
+        "scheduler": "greedy",
+    }
     requests = {
         r: {"prompt": PROMPTS[r % len(PROMPTS)], "label": ("math", "code", "chat")[r % 3], "seed": r}
         for r in range(source.num_requests)

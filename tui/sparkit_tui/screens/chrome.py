@@ -69,12 +69,13 @@ def _wordings(header: Header) -> list[Content]:
     """The composition from the fullest wording to the shortest: what has no room is left out, not cut in a word."""
     target, scheduler = header.parts.get("target", ""), header.parts.get("scheduler", "")
     rest = [header.parts.get(kind, "") for kind in ("calibrator", "scheduler", "verifier")]
-    chain = [header.drafter, *rest]
+    chain, confidence = [header.drafter, *rest], header.parts.get("confidence", "")
+    whole = [header.drafter, f"{confidence} confidence" if confidence else "", *rest]
     law = [f"γ {header.gamma}", f"T {header.temperature:g}"]
     run = [f"batch {header.batch}", f"seed {header.seed}"]
     pairs: tuple[tuple[list[str], list[str]], ...] = (
-        ([target, *chain], law + run), (chain, law + run), (chain, law), (chain, []), ([header.drafter, scheduler], []),
-        ([header.drafter], []),
+        ([target, *whole], law + run), (whole, law + run), (whole, law), (chain, law), (chain, []),
+        ([header.drafter, scheduler], []), ([header.drafter], []),
     )  # fmt: skip
     return [
         line((" · ".join(filter(None, names)), "bold"), ("   " + "  ".join(facts), "$muted")) for names, facts in pairs
