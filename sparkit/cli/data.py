@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from sparkit.cli.documents import JsonOption, console, write_json
-from sparkit.cli.train import PresetOption, WorkOption, bundled_target, preset_named
+from sparkit.cli.training import PresetOption, WorkOption, bundled_target, preset_named, progress
 
 command = typer.Typer(help="Generate the training data of drafters.", no_args_is_help=True)
 
@@ -36,7 +36,6 @@ def generate(
     """
     from dataclasses import replace
 
-    from sparkit.cli.train import progress
     from sparkit.training.corpus import DOMAINS
     from sparkit.training.pipeline import answer, read_target
 

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from sparkit.protocols import TARGETS, Span, TargetOutput
 from sparkit.targets.model import require_continuing, require_taps
-from sparkit.targets.tokenizer import Special, Tokenizer
+from sparkit.targets.tokenizer import Tokenizer
+from sparkit.targets.tokenizer_files import Special
 
 
 @dataclass(slots=True)

@@ -3,6 +3,8 @@
 Read from tokenizer.json (the `tokenizers` library) with the names of special tokens from tokenizer_config.json. Which
 id means which text is summed up in a fingerprint, so that a drafter of another vocabulary is refused at load.
 
+Not done here: what the files say (`sparkit.targets.tokenizer_files`).
+
     tokenizer = Tokenizer.from_folder(Path("sparkit/assets/bundled/target"))
     tokenizer.decode(tokenizer.encode("of course"))
     # 'of course'
@@ -12,25 +14,14 @@ import codecs
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sparkit.files import read_json, shown
 from sparkit.targets.chat import render
+from sparkit.targets.tokenizer_files import MAX_TOKENIZER_BYTES, Special, backend_of, special_of, spelled
 
-MAX_TOKENIZER_BYTES = 64 * 1024 * 1024
 MAX_HELD_TOKENS = 4  # a character has at most four bytes, so longer incomplete tails are not characters
-
-
-@dataclass(frozen=True, slots=True)
-class Special:
-    """What tokenizer_config.json adds to the tables."""
-
-    bos_token: str | None = None
-    eos_token: str | None = None
-    add_bos: bool = False
-    chat_template: str | None = None
 
 
 class Tokenizer:
@@ -60,12 +51,12 @@ class Tokenizer:
         if not path.is_file():
             raise FileNotFoundError(f"{path}: no such file; a model folder needs its tokenizer.json")
         document = read_json(path, max_bytes=MAX_TOKENIZER_BYTES)
-        return cls(_backend(json.dumps(document, ensure_ascii=False), str(path)), special, str(path))
+        return cls(backend_of(json.dumps(document, ensure_ascii=False), str(path)), special, str(path))
 
     @classmethod
     def from_folder(cls, folder: Path) -> "Tokenizer":
         """Reads tokenizer.json, tokenizer_config.json and chat_template.jinja of a model folder."""
-        return cls.from_file(folder / "tokenizer.json", _special(folder))
+        return cls.from_file(folder / "tokenizer.json", special_of(folder))
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, nothing added."""
@@ -111,7 +102,7 @@ class Tokenizer:
             self._bytes = {}
         if number not in self._bytes:
             token = self.backend.id_to_token(number)
-            self._bytes[number] = b"" if token is None else _spelled(token, number in self._added)
+            self._bytes[number] = b"" if token is None else spelled(token, number in self._added)
         return self._bytes[number]
 
     @property
@@ -192,57 +183,3 @@ def _first_difference(target: Tokenizer, drafter: Tokenizer | str) -> str:
         if ours != theirs:
             return f": id {number} is {theirs!r} there and {ours!r} here"
     return ""
-
-
-def _backend(text: str, where: str) -> Any:
-    import tokenizers
-
-    try:
-        return tokenizers.Tokenizer.from_str(text)
-    except BaseException as error:  # a Rust panic is no Exception; it is caught here and nowhere else
-        if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
-            raise
-        raise ValueError(f"{where}: not a tokenizer: {shown(str(error), 200)}") from error
-
-
-def _special(folder: Path) -> Special:
-    path, template = folder / "tokenizer_config.json", folder / "chat_template.jinja"
-    settings = read_json(path) if path.is_file() else {}
-    if not isinstance(settings, dict):
-        raise ValueError(f"{path}: expected a JSON object, found {type(settings).__name__}")
-    chat = template.read_text("utf-8") if template.is_file() else _named(settings.get("chat_template"), "default")
-    return Special(
-        bos_token=_token(settings.get("bos_token")),
-        eos_token=_token(settings.get("eos_token")),
-        add_bos=settings.get("add_bos_token") is True,
-        chat_template=chat,
-    )
-
-
-def _token(value: object) -> str | None:
-    content = value.get("content") if isinstance(value, dict) else value
-    return content if isinstance(content, str) else None
-
-
-def _named(value: object, name: str) -> str | None:
-    """A template, or the one called `name` of a list of {name, template}."""
-    if isinstance(value, list):
-        found = [x.get("template") for x in value if isinstance(x, dict) and x.get("name") == name]
-        value = found[0] if found else None
-    return value if isinstance(value, str) else None
-
-
-def _alphabet() -> dict[str, int]:
-    """GPT-2's printable stand-ins for the 256 bytes."""
-    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
-
-
-_ALPHABET = _alphabet()
-
-
-def _spelled(token: str, is_added: bool) -> bytes:
-    if is_added or any(character not in _ALPHABET for character in token):
-        return token.encode()
-    return bytes(_ALPHABET[character] for character in token)

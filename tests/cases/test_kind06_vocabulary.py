@@ -16,7 +16,8 @@ from sparkit.targets import chat
 from sparkit.targets.chat import render
 from sparkit.targets.loaders.gguf_vocabulary import tokenizer_files
 from sparkit.targets.loaders.sources import ASSETS
-from sparkit.targets.tokenizer import _ALPHABET, Special, Tokenizer, require_same_vocabulary
+from sparkit.targets.tokenizer import Tokenizer, require_same_vocabulary
+from sparkit.targets.tokenizer_files import ALPHABET, Special
 
 SPECIAL = ("<s>", "</s>")
 TEXTS = st.text(max_size=40) | st.text(alphabet="ab 1\n👍🏽é�</s>", max_size=20)
@@ -43,7 +44,7 @@ def _document(letters: list[str]) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     folder = tmp_path_factory.mktemp("tokenizer")
-    for name, content in _document(list(_ALPHABET)).items():
+    for name, content in _document(list(ALPHABET)).items():
         (folder / name).write_text(json.dumps(content), "utf-8")
     return Tokenizer.from_folder(folder)
 
@@ -75,7 +76,7 @@ def test_b19_bos_is_added_once(tokenizer: Tokenizer, text: str) -> None:
 
 def test_b19_one_id_swapped_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
     """Kills: comparing sizes, or token sets, in place of the id of every token."""
-    letters = list(_ALPHABET)
+    letters = list(ALPHABET)
     letters[65], letters[66] = letters[66], letters[65]
     for name, content in _document(letters).items():
         (tmp_path / name).write_text(json.dumps(content), "utf-8")
@@ -162,7 +163,7 @@ def test_broken_tokenizer_files_are_one_line(tmp_path: Path, content: str, messa
 
 def test_brackets_in_tokens_are_not_nesting(tokenizer: Tokenizer, tmp_path: Path) -> None:
     """Kills: a depth check that counts the brackets inside texts (real vocabularies are full of them)."""
-    document = _document([*_ALPHABET, *("[" * n for n in range(2, 90)), *('"' + "{" * n for n in range(1, 9))])
+    document = _document([*ALPHABET, *("[" * n for n in range(2, 90)), *('"' + "{" * n for n in range(1, 9))])
     (tmp_path / "tokenizer.json").write_text(json.dumps(document["tokenizer.json"]))
     assert Tokenizer.from_file(tmp_path / "tokenizer.json").vocab_size == tokenizer.vocab_size + 96
 

@@ -17,7 +17,8 @@ from sparkit.protocols import CONFIDENCES, DRAFTERS, Confidence
 from sparkit.recipe import Recipe
 from sparkit.rounds import Draft, Limits, Plan, Rounds, Verdict
 from sparkit.targets.table import load_table
-from sparkit.training.confidence import Blocks, collect, fit
+from sparkit.training.blocks import Blocks, collect
+from sparkit.training.confidence import fit
 from sparkit.training.confidence import save as save_recurrent
 from sparkit.training.loop import Optimisation
 from tests.parts import shake, tiny_target
