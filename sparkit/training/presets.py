@@ -83,7 +83,7 @@ ABLATIONS: Mapping[str, DrafterSpec] = MappingProxyType(
 """Not bundled: how much of dspark's lead is its losses, and how much its serial head."""
 
 SMOKE = Preset(
-    target=replace(BUNDLED, hidden_size=64, intermediate_size=128, num_layers=6, num_heads=2),
+    target=replace(BUNDLED, hidden_size=64, intermediate_size=128, num_layers=6),
     target_plan=Optimisation(peak_rate=1e-2, steps=40, method="muon"),
     target_tokens_per_step=800,
     corpus_tokens=60_000,
