@@ -14,7 +14,7 @@ profiled in a quieter moment would stop drafting for no reason but the neighbour
 A tau is a noisy number, so 64 request-rounds are remembered, of numbers of requests that are about the same. While
 nothing is drafted every 64th step is a probe. A request alone fades four times as fast then, so that a probe meets
 little but itself, and a text that turned easy is drafted again at once; R requests fade 1/R as fast, since their mean
-moves slower. In a probe at most eight requests draft and the others rest: a draft needs every feature since the last
+moves slower. In a probe at most four requests draft and the others rest: a draft needs every feature since the last
 one absorbed, which for sixty-four requests costs as much as some plain steps.
 
 >>> from sparkit.capacity import flat
@@ -33,7 +33,7 @@ FORGETTING = 1 - 1 / 64  # weight of a drafted request-round against the next on
 FADING = FORGETTING**4  # of an undrafted step of one request
 FORGOTTEN = 1e-3  # a step of this weight is dropped
 MIN_ROUNDS = 32  # request-rounds; before that many, drafting has not had its chance
-MOST_PROBED = 8  # requests that draft in a probe
+MOST_PROBED = 4  # requests that draft in a probe
 
 
 class Step(NamedTuple):

@@ -16,6 +16,7 @@ import torch
 from sparkit.compose import Composition
 from sparkit.decisions import request_seed
 from sparkit.engine import Engine, Request
+from sparkit.experiments import undisturbed
 from sparkit.prompts import Prompt
 from sparkit.rounds import Round
 
@@ -78,7 +79,7 @@ def measure(
     for num in users:
         group = [RealRun(name, composition, num) for name, composition in compositions]
         loops = [_Loop(run, run.composition.engine(num_slots=num), prompts) for run in group]
-        with torch.inference_mode():
+        with torch.inference_mode(), undisturbed():
             for loop in loops:
                 loop.turn(max(LEAST_TOKENS, num * turn_tokens))
                 loop.run.rates.clear()
