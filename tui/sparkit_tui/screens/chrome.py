@@ -44,9 +44,9 @@ def _state(status: Status) -> Content:
     if not status.is_ready:
         return line(("◌ starting ", "$muted"))
     if status.other:
-        return line((f"⏸ {status.other} runs ", "$muted"))
+        return line((f"‖ {status.other} runs ", "$muted"))
     if status.is_paused:
-        return line(("⏸ paused ", "bold $amber"))
+        return line(("‖ paused ", "bold $amber"))
     if status.is_over:
         return line(("■ complete ", "$muted"))
     return line(("▶ ", "$green"), (speed_text(status.speed) + " ", "$muted"))
