@@ -101,4 +101,13 @@ SMOKE = Preset(
 )
 """Every stage in a minute, to see that it runs; what it makes speaks gibberish."""
 
-PRESETS: Mapping[str, Preset] = MappingProxyType({"bundled": Preset(), "smoke": SMOKE})
+DEEP = replace(
+    Preset(),
+    target=replace(BUNDLED, num_layers=20),
+    target_plan=replace(TARGET_PLAN, minutes=60.0),
+    target_shares=MappingProxyType({"math": 0.25, "code": 0.5, "chat": 0.25}),
+    taps=(1, 7, 12, 18, 19),
+)
+"""Not bundled: a target of twenty layers, for which the same draft is a smaller share of a round."""
+
+PRESETS: Mapping[str, Preset] = MappingProxyType({"bundled": Preset(), "deep": DEEP, "smoke": SMOKE})

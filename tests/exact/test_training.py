@@ -8,10 +8,13 @@ import pytest
 import torch
 
 from sparkit.targets.loaders import save_model
+from sparkit.targets.model import TransformerTarget
 from sparkit.targets.transformer import Transformer, TransformerConfig
 from sparkit.training.checkpoint import FILE, Note, load_checkpoint, save_checkpoint
 from sparkit.training.loop import Optimisation, Training, optimizer_of, run
 from sparkit.training.packing import causal_mix, pack_documents
+from sparkit.training.pipeline import fresh_target, fresh_trainee
+from sparkit.training.presets import ABLATIONS, DRAFTERS, PRESETS
 from sparkit.training.target import choose, initialise, objective, token_losses
 
 CONFIG = TransformerConfig(32, 16, 24, 2, 4, 2, max_positions=32, eos_ids=(3,))
@@ -131,3 +134,14 @@ def test_the_exported_folder_loads_in_transformers(tmp_path: Path):
     with torch.inference_mode():
         hidden, _ = net.hidden(pack.tokens, pack.positions, causal_mix(pack))
         torch.testing.assert_close(theirs(document[None]).logits[0], net.logits(hidden), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_presets_drafters_can_be_made_and_read_what_its_answers_hold(name: str):
+    """Catches a target whose heads no drafter can share, and a layer that is read but not kept."""
+    preset = PRESETS[name]
+    target = TransformerTarget(fresh_target(preset), name=name)
+    assert preset.taps[-1] == target.num_layers - 1
+    for drafter in (*DRAFTERS, *ABLATIONS):
+        trainee = fresh_trainee(preset, drafter, target)
+        assert set(trainee.drafter.feature_layers) <= set(preset.taps)
