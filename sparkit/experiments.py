@@ -1,8 +1,8 @@
 """Runs compositions on prompts beside plain decoding of the same target, in one process, in turn.
 
-Every chunk of prompts is decoded by plain decoding and by each composition before the next chunk begins, so a slow
-moment of the machine falls on all of them. What is returned are rounds and seconds; the numbers of `compose --json`
-are made of them in `sparkit.reports.comparison`.
+Every chunk of prompts is decoded by plain decoding and by each composition before the next chunk begins, in another
+order each time, so a slow moment of the machine falls on all of them. What is returned are rounds and seconds; the
+numbers of `compose --json` are made of them in `sparkit.reports.comparison`.
 """
 
 import gc
@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import torch
 
@@ -20,6 +21,7 @@ from sparkit.prompts import Prompt, domains_of
 from sparkit.rounds import Round
 
 Listener = Callable[["Run", Round], None]
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -82,11 +84,25 @@ def decode(runs: Sequence[Run], prompts: Sequence[Prompt], listener: Listener | 
             for run in every:
                 warm_up(run, prompts[0])
             for turn, (domain, chunk) in enumerate(chunks(prompts, max(run.composition.recipe.batch for run in runs))):
-                for run in every if turn % 2 == 0 else every[::-1]:
+                for run in in_turn(every, turn):
                     _decode_chunk(run, domain, chunk, listener)
     except KeyboardInterrupt:
         return False
     return True
+
+
+def in_turn(items: Sequence[T], turn: int) -> list[T]:
+    """The order of a turn: over 2n turns everybody has every place, and three have each other as predecessor alike.
+
+    What ran before leaves its mark (caches, the heap, a processor slowed down): in back and forth the one in the middle
+    always comes behind another, its neighbours half the time behind themselves.
+
+    >>> ["".join(in_turn("abc", turn)) for turn in range(6)]
+    ['abc', 'bca', 'cab', 'cba', 'bac', 'acb']
+    """
+    row = items if turn // max(1, len(items)) % 2 == 0 else items[::-1]
+    first = turn % max(1, len(items))
+    return [*row[first:], *row[:first]]
 
 
 @contextmanager

@@ -45,7 +45,7 @@ def command(
     drafter: Annotated[str, typer.Option(help="--real: as for compose.")] = "dspark",
     head: Annotated[str | None, typer.Option(help="--real: as for compose.")] = None,
     confidence: Annotated[str | None, typer.Option(help="--real: as for compose.")] = None,
-    turns: Annotated[int, typer.Option(help="--real: interleaved turns; medians count.")] = 9,
+    turns: Annotated[int, typer.Option(help="--real: interleaved turns; medians count.")] = 12,
     max_new_tokens: Annotated[int, typer.Option(help="--real: mean tokens of a request.")] = 64,
     trace: Annotated[Path | None, out_option(help="--real: rounds of the first scheduler at the most users.")] = None,
     json: JsonOption = None,

@@ -3,7 +3,7 @@
 Compositions and plain decoding take turns in one process, so a slow moment of the machine falls on all; what is
 reported are medians over turns of the ratio within a turn.
 
-    measure([composition], prompts, users=(1, 4, 16), turns=9)
+    measure([composition], prompts, users=(1, 4, 16), turns=12)
 """
 
 import statistics
@@ -16,7 +16,7 @@ import torch
 from sparkit.compose import Composition
 from sparkit.decisions import request_seed
 from sparkit.engine import Engine, Request
-from sparkit.experiments import undisturbed
+from sparkit.experiments import in_turn, undisturbed
 from sparkit.prompts import Prompt
 from sparkit.rounds import Round
 
@@ -55,7 +55,7 @@ def measure(
     compositions: Sequence[tuple[str, Composition]],
     prompts: Sequence[Prompt],
     users: Sequence[int],
-    turns: int = 9,
+    turns: int = 12,
     turn_tokens: int = 96,
     progress: Callable[[], None] | None = None,
 ) -> list[RealRun]:
@@ -69,7 +69,7 @@ def measure(
         compositions: by name.
         prompts: asked over and over, by turns.
         users: how many at once.
-        turns: of each composition; one more before them is not counted.
+        turns: of each composition, in another order each time; one more before them is not counted.
         turn_tokens: a turn ends when there are so many for each user, and 256 in all.
         progress: told of every turn.
     """
@@ -84,7 +84,7 @@ def measure(
                 loop.turn(max(LEAST_TOKENS, num * turn_tokens))
                 loop.run.rates.clear()
             for turn in range(turns):
-                for loop in loops if turn % 2 == 0 else loops[::-1]:
+                for loop in in_turn(loops, turn):
                     loop.turn(max(LEAST_TOKENS, num * turn_tokens))
                     if progress is not None:
                         progress()

@@ -1,12 +1,13 @@
 """The closed loop on the real engine: nobody waits between requests, no two texts are equally long by design."""
 
 import gc
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from sparkit.compose import assemble
-from sparkit.experiments import decode, with_plain
+from sparkit.experiments import decode, in_turn, with_plain
 from sparkit.prompts import bundled
 from sparkit.recipe import Recipe
 from sparkit.serving import real
@@ -44,3 +45,15 @@ def test_the_garbage_collector_leaves_out_what_is_loaded(monkeypatch: pytest.Mon
     decode(with_plain([composition]), bundled("math", 1), lambda _run, _one: during.append(gc.get_freeze_count()))
     assert min(during) > before + 50_000
     assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.parametrize("num", [1, 2, 3, 5])
+def test_everybody_has_every_place_and_every_predecessor(num: int) -> None:
+    """Kills: back and forth, where the one in the middle never follows itself and the outer ones do."""
+    orders = [in_turn(range(num), turn) for turn in range(2 * num)]
+    assert all(sorted(order) == list(range(num)) for order in orders)
+    places = Counter((item, place) for order in orders for place, item in enumerate(order))
+    assert set(places.values()) == {2}
+    if num == 3:
+        run = [item for order in [*orders, orders[0]] for item in order][: 6 * num + 1]
+        assert Counter(zip(run, run[1:], strict=False)) == {(a, b): 3 for a in run[:3] for b in run[:3] if a != b}
