@@ -3,6 +3,7 @@
 import gc
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -56,4 +57,4 @@ def test_everybody_has_every_place_and_every_predecessor(num: int) -> None:
     assert set(places.values()) == {2}
     if num == 3:
         run = [item for order in [*orders, orders[0]] for item in order][: 6 * num + 1]
-        assert Counter(zip(run, run[1:], strict=False)) == {(a, b): 3 for a in run[:3] for b in run[:3] if a != b}
+        assert Counter(pairwise(run)) == {(a, b): 3 for a in run[:3] for b in run[:3] if a != b}
