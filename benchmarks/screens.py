@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import re
 from pathlib import Path
+from typing import Any
 
 from sparkit_tui.app import SparkitApp
 from sparkit_tui.settings import Settings
@@ -34,11 +35,11 @@ async def picture(page: str, rounds: int, settings: Settings) -> str:
         return FONT.sub("", app.export_screenshot(title="sparkit tui"))
 
 
-async def _play_one(app: SparkitApp, pilot: object, seconds: float = 60.0) -> None:
+async def _play_one(app: SparkitApp, pilot: Any, seconds: float = 60.0) -> None:
     before = app.screen_text()
-    await pilot.press("full_stop")  # type: ignore[attr-defined]
+    await pilot.press("full_stop")
     for _ in range(int(seconds / 0.05)):
-        await pilot.pause(0.05)  # type: ignore[attr-defined]
+        await pilot.pause(0.05)
         if app.screen_text() != before:
             return
     raise TimeoutError(f"no round after {seconds:.0f} s; the screen says:\n{app.screen_text()}")

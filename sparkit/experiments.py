@@ -100,8 +100,8 @@ def in_turn(items: Sequence[T], turn: int) -> list[T]:
     >>> ["".join(in_turn("abc", turn)) for turn in range(6)]
     ['abc', 'bca', 'cab', 'cba', 'bac', 'acb']
     """
-    row = items if turn // max(1, len(items)) % 2 == 0 else items[::-1]
-    first = turn % max(1, len(items))
+    lap, first = divmod(turn, len(items))
+    row = items if lap % 2 == 0 else items[::-1]
     return [*row[first:], *row[:first]]
 
 
