@@ -6,7 +6,8 @@ The measured curve belongs to a device and a composition; it is taken at first u
 import hashlib
 import json
 import os
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import torch
@@ -16,6 +17,10 @@ from sparkit.capacity import Capacity, flat, roofline, staircase
 from sparkit.engine import Parts
 from sparkit.recipe import Recipe
 from sparkit.registry import parse_spec
+from sparkit.rounds import Round
+
+MOST_OFF = 1.6
+"""How many times a price may miss what steps take before it is said; this machine's own hours differ by less."""
 
 ANALYTIC: dict[str, Callable[..., Capacity]] = {"flat": flat, "roofline": roofline, "staircase": staircase}
 
@@ -51,14 +56,23 @@ def measured_capacity(recipe: Recipe, parts: Parts) -> Capacity:
     path = capacity_file(recipe)
     if path.is_file():
         return Capacity.load(path)
-    sizes = sorted({1, -(-recipe.batch // 4), recipe.batch})
+    sizes, context_len = ladder(recipe.batch), min(96, parts.target.max_positions // 4)
+    source = f"measured: {recipe.device}, {recipe.target}, {recipe.drafter}"
     found = profiling.profile(
-        parts, gamma=recipe.gamma, num_requests=sizes, context_len=min(96, parts.target.max_positions // 4),
-        max_seconds=2.5, source=f"measured: {recipe.device}, {recipe.target}, {recipe.drafter}",
-    )  # fmt: skip
+        parts, gamma=recipe.gamma, num_requests=sizes, context_len=context_len, max_seconds=3.0, source=source
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     found.capacity.save(path)
     return found.capacity
+
+
+def ladder(batch: int) -> list[int]:
+    """Batch sizes by two up to `batch`: requests come and go, and the price of each size decides about drafting there.
+
+    >>> ladder(6)
+    [1, 2, 4, 6]
+    """
+    return [1 << k for k in range((batch - 1).bit_length())] + [batch]
 
 
 def capacity_file(recipe: Recipe) -> Path:
@@ -68,3 +82,28 @@ def capacity_file(recipe: Recipe) -> Path:
     facts = [getattr(recipe, name) for name in names] + [torch.__version__, torch.get_num_threads(), profiling.METHOD]
     key = hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()[:16]
     return Path(home) / "sparkit" / "capacity" / f"{key}.json"
+
+
+def mispriced(recipe: Recipe, capacity: Capacity, plain: Iterable[Round]) -> str | None:
+    """What to tell whoever plans on a kept curve that other hours made, by plain decoding's steps beside it.
+
+    Args:
+        recipe: whose curve it is.
+        capacity: the curve.
+        plain: rounds of plain decoding of the same target in the same process.
+    """
+    if recipe.capacity != "measured" or not capacity.is_measured:
+        return None
+    steps = {one.step: one for one in plain if one.kind == "undrafted"}.values()
+    pairs = [(1 / capacity.undrafted_rate(one.num_requests, one.batch_tokens), one.seconds.total) for one in steps]
+    if not pairs:
+        return None
+    off = statistics.median(price / took for price, took in pairs if took > 0)
+    if 1 / MOST_OFF <= off <= MOST_OFF:
+        return None
+    price, took = (1e3 * statistics.median(column) for column in zip(*pairs, strict=True))
+    return (
+        f"the capacity curve prices a plain step at {price:.1f} ms and here it took {took:.1f} ms: one of the two was "
+        f"measured on a busy machine, and the scheduler planned on the curve; to measure anew delete "
+        f"{capacity_file(recipe)}"
+    )

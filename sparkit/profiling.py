@@ -26,10 +26,10 @@ from sparkit.engine import Engine, Parts, Request
 from sparkit.protocols import Scheduler
 from sparkit.rounds import Limits, Plan, Round, Rounds
 
-METHOD = 3
+METHOD = 4
 """Raised when what is measured changes: curves kept from before are not used."""
 WARM_UP = 2  # steps after a prefill: the first absorbs the prompts
-MIN_SWEEPS = 2  # however late it is
+MIN_SWEEPS = 3  # however late it is
 
 
 @dataclass(frozen=True, slots=True)

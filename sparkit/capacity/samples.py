@@ -9,10 +9,17 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from sparkit.capacity.analytic import measured
-from sparkit.capacity.curve import Kind
+from sparkit.capacity.curve import Curve, Kind
 from sparkit.capacity.steps import Capacity
 from sparkit.rounds import Seconds
+
+TIE = 1e-5
+"""Weight of a request's part of a pass against the rows' part."""
+LEAST_SHARE = 0.1
+"""Of the smallest pass that always counts as the rows'."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,38 +34,54 @@ class Sample:
 
 
 def capacity_of(samples: Iterable[Sample], kind: Kind = "linear", source: str = "measured") -> Capacity:
-    """Medians by size; planning counts as overhead, and so does what a target pass takes longer right after a draft.
+    """Medians by size, so that the steps of every size add up to what they took.
 
-    A draft pushes the target's weights out of the caches, so the same pass over R anchors is slower behind it than
-    behind another pass. Verification is priced without that, or plain decoding would be taken for slower than it is.
+    A target pass over B rows of R requests takes verify(B), and a part that belongs to R: contexts are read, and a
+    draft has pushed the weights out of the caches. That part is overhead(R), without the caches' share in
+    plain_overhead(R), so that neither plain decoding nor a longer cut is priced by what a draft costs.
     """
     samples = list(samples)
-    warm, behind = _passes(samples)
-    verify: dict[int, list[float]] = {}
-    tables: tuple[dict[int, list[float]], ...] = ({}, {}, {})
-    for one in samples:
-        seconds, num, (draft, overhead, plain) = one.seconds, one.num_requests, tables
-        rest = seconds.schedule + seconds.overhead
-        if one.verify_len is None:
-            verify.setdefault(one.batch_tokens, []).append(seconds.verify)
-            plain.setdefault(num, []).append(rest + seconds.draft)
-        else:
-            late = behind.get(num, 0.0)
-            if one.verify_len > 0 or num not in warm:
-                passed = max(seconds.verify - late, warm.get(num, 0.0))
-                verify.setdefault(one.batch_tokens, []).append(passed)
-            draft.setdefault(num, []).append(seconds.draft)
-            overhead.setdefault(num, []).append(rest + late)
-    medians = [{size: statistics.median(values) for size, values in table.items()} for table in (verify, *tables)]
-    by_requests = [table or {1: 0.0} for table in medians[1:]]
-    return measured(medians[0], by_requests[0], by_requests[1], by_requests[2], kind=kind, source=source)
+    plain = [one for one in samples if one.verify_len is None]
+    drafted = [one for one in samples if one.verify_len is not None]
+    verify = _verify(plain, drafted)
+    passes = Curve(tuple(sorted(verify.items())), kind).envelope()
+    draft = _medians((one.num_requests, one.seconds.draft) for one in drafted) or {1: 0.0}
+
+    def rest(steps: Sequence[Sample], known: dict[int, float]) -> dict[int, float]:
+        left = ((s.num_requests, s.seconds.total - passes.at(s.batch_tokens)) for s in steps)
+        return _medians((num, max(0.0, seconds - known.get(num, 0.0))) for num, seconds in left) or {1: 0.0}
+
+    return measured(verify, draft, rest(drafted, draft), rest(plain, {}), kind=kind, source=source)
 
 
-def _passes(samples: Sequence[Sample]) -> tuple[dict[int, float], dict[int, float]]:
-    """By R: seconds of a target pass over the anchors, and how much longer it takes right after a draft."""
-    passes: tuple[dict[int, list[float]], dict[int, list[float]]] = ({}, {})
-    for one in samples:
-        if not one.verify_len:
-            passes[one.verify_len is None].setdefault(one.num_requests, []).append(one.seconds.verify)
-    drafted, warm = ({num: statistics.median(values) for num, values in table.items()} for table in passes)
-    return warm, {num: max(0.0, value - warm[num]) for num, value in drafted.items() if num in warm}
+def _verify(plain: Sequence[Sample], drafted: Sequence[Sample]) -> dict[int, float]:
+    """Seconds of a target pass by batch_tokens, without what belongs to the requests."""
+    warm = _medians((one.batch_tokens, one.seconds.verify) for one in plain)
+    rows = _rows(drafted)
+    late = max((rows[size] - seconds for size, seconds in warm.items() if size in rows), default=0.0)
+    shift = max(0.0, min(late, (1 - LEAST_SHARE) * min(rows.values(), default=0.0)))
+    return warm | {size: seconds - shift for size, seconds in rows.items()}
+
+
+def _rows(drafted: Sequence[Sample]) -> dict[int, float]:
+    """By batch_tokens: least squares of median passes = rows(B) + requests(R), tied by the sizes that several R reach.
+
+    Where nothing ties them, the small weight of the second term gives everything to the rows.
+    """
+    cells: dict[tuple[int, int], list[float]] = {}
+    for one in drafted:
+        cells.setdefault((one.batch_tokens, one.num_requests), []).append(one.seconds.verify)
+    sizes, requests = (sorted(set(column)) for column in zip(*cells, strict=True)) if cells else ([], [])
+    design = np.zeros((len(cells), len(sizes) + len(requests)))
+    for row, (size, num) in enumerate(cells):
+        design[row, sizes.index(size)] = 1.0
+        design[row, len(sizes) + requests.index(num)] = TIE
+    found = np.linalg.lstsq(design, [statistics.median(values) for values in cells.values()])[0]
+    return dict(zip(sizes, found.tolist(), strict=False))
+
+
+def _medians(values: Iterable[tuple[int, float]]) -> dict[int, float]:
+    table: dict[int, list[float]] = {}
+    for size, value in values:
+        table.setdefault(size, []).append(value)
+    return {size: statistics.median(seconds) for size, seconds in table.items()}

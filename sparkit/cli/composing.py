@@ -14,6 +14,7 @@ from rich.text import Text
 
 from sparkit.cli.environment import environment
 from sparkit.compose import Composition, assemble
+from sparkit.curves import mispriced
 from sparkit.experiments import Run, decode, with_plain
 from sparkit.prompts import Prompt, bundled, read_prompts
 from sparkit.recipe import Recipe
@@ -124,6 +125,8 @@ def show(done: Done, out: Console, num_texts: int) -> None:
     slow = [row for row in done.document["runs"] if row["speedup"] is not None and row["speedup"] < 1]
     for row in slow:
         out.print(f"[yellow]{name(row)} on {row['domain']} is slower than plain decoding ({row['speedup']:.2f} x)[/]")
+    for warning in mispriced_curves(done.runs):
+        out.print(f"[yellow]{warning}[/]")
     if not done.document["is_complete"]:
         out.print("[yellow]interrupted: the numbers are those of what was decoded until then[/]")
     lossy = {name(row) for row in done.document["runs"] if not row["lossless"]}
@@ -134,6 +137,14 @@ def show(done: Done, out: Console, num_texts: int) -> None:
         out.print(coloured(text))
     if num_texts:
         out.print(legend())
+
+
+def mispriced_curves(runs: Sequence[Run]) -> list[str]:
+    """One sentence for every kept curve that this process's plain steps contradict."""
+    found = (
+        mispriced(run.composition.recipe, run.composition.parts.capacity, run.plain.rounds) for run in runs if run.plain
+    )
+    return list(dict.fromkeys(warning for warning in found if warning))
 
 
 def name(row: dict[str, Any]) -> str:

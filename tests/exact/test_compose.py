@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkit.compose import ASSETS, PLAIN, assemble
-from sparkit.curves import capacity_file
 from sparkit.drafters.layout import save_drafter
 from sparkit.protocols import DRAFTERS
 from sparkit.recipe import Recipe
@@ -189,16 +188,6 @@ def test_stops_of_the_target_unless_ignored() -> None:
     assert composition.request((1,), 0).stop_tokens == ends | {7}
     quiet = assemble(replace(BUNDLED, stop_tokens=(7,), ignore_eos=True))
     assert quiet.request((1,), 0).stop_tokens == {7}
-
-
-def test_capacity_files_belong_to_one_composition(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Kills: the curve of one batch, drafter or precision used for another."""
-    monkeypatch.setenv("SPARKIT_CACHE", str(tmp_path))
-    others = [{"batch": 8}, {"drafter": "dflash"}, {"dtype": "float64"}, {"gamma": 3}, {"head": "rnn"}]
-    paths = {capacity_file(replace(BUNDLED, **change)) for change in others}
-    assert len(paths | {capacity_file(BUNDLED)}) == len(others) + 1
-    assert all(path.is_relative_to(tmp_path) for path in paths)
-    assert capacity_file(replace(BUNDLED, seed=3, temperature=0.5)) == capacity_file(BUNDLED)
 
 
 # ------------------------------------------------------------------------------------------- recipes on disk

@@ -1,5 +1,6 @@
 """A profile is taken on the real engine: which steps it makes, and what becomes of their seconds."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -52,10 +53,10 @@ def test_without_a_drafter_only_plain_steps(parts: Parts) -> None:
     assert found.capacity.draft_seconds(1) == 0.0
 
 
-def test_time_limit_keeps_two_sweeps(parts: Parts) -> None:
+def test_time_limit_keeps_three_sweeps(parts: Parts) -> None:
     """Kills: a limit that is ignored; nothing measured at all."""
     found = profile(parts, gamma=3, context_len=8, repeats=500, max_seconds=0.0)
-    assert len(found.samples) == 2 * 5
+    assert len(found.samples) == 3 * 5
 
 
 def test_medians_and_their_columns() -> None:
@@ -73,10 +74,10 @@ def test_medians_and_their_columns() -> None:
             sample(1, 2.0, 0.1, 5.0, 0.2),
         ]
     )
-    assert curve.verify.points == ((2, 4.0), (4, 5.0))
+    assert dict(curve.verify.points) == pytest.approx({2: 4.0, 4: 5.0})
     assert curve.draft.points == ((2, 2.0),)
     assert curve.overhead_seconds(2) == pytest.approx(0.3)
-    assert curve.plain_overhead.at(2) == 0.05
+    assert curve.plain_overhead.at(2) == pytest.approx(0.05)
 
 
 def test_room_and_sizes_are_checked(parts: Parts) -> None:
@@ -118,3 +119,65 @@ def test_a_pass_right_after_a_draft_is_the_drafts_price() -> None:
     assert found.verify.points == ((4, pytest.approx(10e-3)), (8, pytest.approx(13e-3)))
     for batch, seconds in ((4, 18e-3), (8, 21e-3)):
         assert 1 / found.rounds_per_second(4, batch) == pytest.approx(seconds)
+
+
+def test_few_rows_are_not_as_cheap_as_one_that_a_draft_slowed() -> None:
+    """Kills: one row's slow-down behind a draft taken off eight rows, so that four plain rows cost what one does."""
+    steps = {
+        (1, None): (0.0, 7e-3),
+        (1, 0): (5e-3, 11e-3),
+        (1, 3): (5e-3, 11e-3),
+        (1, 7): (5e-3, 12e-3),
+        (4, None): (0.0, 11e-3),
+        (4, 0): (7e-3, 12e-3),
+        (4, 7): (7e-3, 16e-3),
+    }
+    found = capacity_of(
+        Sample(num, length, num * (1 + (length or 0)), 64, Seconds(draft, 0.0, verify, overhead=1e-3))
+        for (num, length), (draft, verify) in steps.items()
+    )
+    assert 1 / found.undrafted_rate(1, 1) == pytest.approx(8e-3)
+    assert 1 / found.undrafted_rate(4, 4) == pytest.approx(12e-3)
+    assert found.verify_seconds(8) >= found.verify_seconds(4)
+    for (num, length), seconds in (((1, 7), 18e-3), ((4, 7), 24e-3)):
+        assert 1 / found.rounds_per_second(num, num * (1 + length)) == pytest.approx(seconds, rel=0.06)
+
+
+def test_one_size_measured_in_a_bad_moment_does_not_lift_the_others() -> None:
+    """Kills: a price of many rows that is never below that of four, which were measured slow."""
+    samples = [
+        Sample(num, length, num * (1 + (length or 0)), 64, Seconds(5e-3, 0.0, verify))
+        for num, plain, drafted in ((1, 7e-3, 10e-3), (4, 90e-3, 15e-3), (16, 13e-3, 26e-3))
+        for length, verify in ((None, plain), (0, plain), (7, drafted))
+    ]
+    found = capacity_of(samples)
+    assert found.verify_seconds(16) == pytest.approx(13e-3)
+    assert found.verify_seconds(4) <= 13e-3
+    assert found.verify_seconds(32) <= 26e-3
+
+
+SECONDS = st.integers(0, 400).map(lambda n: n / 64)  # dyadic: sums of a few are exact
+
+
+@given(
+    rows=st.lists(SECONDS, min_size=64, max_size=64).map(lambda steps: [8 + s for s in itertools.accumulate(steps)]),
+    requests=st.fixed_dictionaries({num: st.tuples(SECONDS, SECONDS, SECONDS) for num in (1, 2, 4, 8)}),
+)
+def test_additive_steps_are_priced_as_they_were(
+    rows: list[float], requests: dict[int, tuple[float, float, float]]
+) -> None:
+    """Kills: a part of the price that is charged twice, or to other requests, or lost; plain rows priced as drafted."""
+    times = [
+        (num, length, draft if length is not None else 0.0, rows[num * (1 + (length or 0)) - 1] + apart)
+        for num, (draft, own, late) in requests.items()
+        for length in (None, *range(8))
+        for apart in (own if length is None else own + late,)
+    ]
+    found = capacity_of(
+        Sample(num, length, num * (1 + (length or 0)), 64, Seconds(draft, 0.0, verify))
+        for num, length, draft, verify in times
+    )
+    for num, length, draft, verify in times:
+        drafted = length is not None
+        rate = found.rounds_per_second(num, num * (1 + length)) if drafted else found.undrafted_rate(num, num)
+        assert 1 / rate == pytest.approx(draft + verify, rel=1e-9)

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from sparkit.cli.simulating.options import REAL_USERS, SCHEDULERS, Options, bar, head
 from sparkit.compose import Composition, assemble
+from sparkit.curves import mispriced
 from sparkit.prompts import bundled
 from sparkit.recipe import Recipe
 from sparkit.serving import real as engine
@@ -31,6 +32,10 @@ def real(options: Options, out: Console, trace: Path | None) -> dict[str, Any]:
     mixed = [prompts[i] for start in range(40) for i in range(start, len(prompts), 40)]  # domains by turns
     with bar(out, "serving", len(users) * options.turns * len(compositions)) as advance:
         runs = engine.measure(compositions, mixed, users, options.turns, progress=advance)
+    first = compositions[0][1]
+    plain = (one for run in runs if run.name == "plain" for one in run.rounds)
+    if warning := mispriced(first.recipe, first.parts.capacity, plain):
+        out.print(f"[yellow]{warning}[/]")
     if trace is not None:
         write_real(trace, [run for run in runs if run.name == compositions[0][0]][-1])
     return {**head(options, "real"), "recipe": asdict(recipe), "runs": [_real_row(run, runs) for run in runs]}
