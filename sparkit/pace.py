@@ -11,17 +11,20 @@ and drops out. Decided from lagged steps only, so the answer is known before any
 the capacity curve (its draft seconds count catching up too): the wall seconds of drafted steps against a plain step
 profiled in a quieter moment would stop drafting for no reason but the neighbours' load.
 
-A tau is a noisy number, so 64 request-rounds are remembered, of numbers of requests that are about the same. While
-nothing is drafted every 64th step is a probe. A request alone fades four times as fast then, so that a probe meets
-little but itself, and a text that turned easy is drafted again at once; R requests fade 1/R as fast, since their mean
-moves slower. In a probe at most four requests draft and the others rest: a draft needs every feature since the last
-one absorbed, which for sixty-four requests costs as much as some plain steps.
+A mean over R requests lies near the mean of all requests that come, the nearer the more they are, and a tau is a noisy
+number. So two memories speak: what these requests did lately, and what requests usually do, which weighs as much as
+`USUAL` rounds of each request (variance within a request over variance between requests). A run of bad rounds alone
+does not stop drafting that usually pays, and a few hard texts do not stop it for long: while nothing is drafted the
+first memory fades, since requests come and go, and the usual remains. Every 64th step is then a probe all the same. In
+a probe at most four requests draft and the others rest: a draft needs every feature since the last one absorbed, which
+for sixty-four requests costs as much as some plain steps.
 
 >>> from sparkit.capacity import flat
 >>> Pace().drafts(8, flat(), probe_every=64)
 True
 """
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -30,7 +33,10 @@ from sparkit.capacity import Capacity
 from sparkit.rounds import Rounds
 
 FORGETTING = 1 - 1 / 64  # weight of a drafted request-round against the next one
-FADING = FORGETTING**4  # of an undrafted step of one request
+FADING = 1 - 1 / 64  # of an undrafted step: the requests that were seen are answered and others come
+LASTING = 1 - 1 / 256  # the same two for what requests usually do
+LINGERING = 1 - 1 / 1024
+USUAL = 6  # rounds of each request; bundled lane: variance 4.9 within a request, 1.5 (all) or 0.2 (a domain) between
 FORGOTTEN = 1e-3  # a step of this weight is dropped
 MIN_ROUNDS = 32  # request-rounds; before that many, drafting has not had its chance
 MOST_PROBED = 4  # requests that draft in a probe
@@ -43,49 +49,103 @@ class Step(NamedTuple):
     batch_tokens: int
     base_tokens: int  # of the same step without a draft
 
-    def lost(self, capacity: Capacity) -> float:
+
+class Prices:
+    """What steps cost on a curve, looked up in a list: a hundred remembered steps are priced anew in every step.
+
+    >>> from sparkit.capacity import from_rates
+    >>> Prices(from_rates((1.0, 0.5))).lost(Step(1, 2, 1))
+    1.0
+    """
+
+    def __init__(self, capacity: Capacity) -> None:
+        self.capacity = capacity
+        self._verify: list[float] = []
+        self._by_requests: dict[int, tuple[float, float]] = {}
+
+    def lost(self, step: Step) -> float:
         """Tokens that plain decoding would have made in the seconds that the draft and its verification took."""
-        num = self.num_requests
-        drafted = 1 / capacity.rounds_per_second(num, self.batch_tokens)
-        plain = 1 / capacity.undrafted_rate(num, self.base_tokens)
-        return (drafted - plain) * num * capacity.undrafted_rate(num, num)
+        num, batch, base = step
+        if batch >= len(self._verify):
+            sizes = range(len(self._verify), 2 * batch + 1)
+            self._verify += [self.capacity.verify_seconds(max(1, size)) for size in sizes]
+        if num not in self._by_requests:
+            curve = self.capacity
+            beside = curve.draft_seconds(num) + curve.overhead_seconds(num) - curve.plain_overhead.at(num)
+            self._by_requests[num] = beside, num * curve.undrafted_rate(num, num)
+        beside, plain_rate = self._by_requests[num]
+        return (beside + self._verify[batch] - self._verify[base]) * plain_rate
+
+
+prices = functools.lru_cache(maxsize=8)(Prices)
+"""The prices of a curve, kept by its value."""
 
 
 class Sums(NamedTuple):
     """Drafted steps at about one number of requests, forgotten exponentially."""
 
-    num_rounds: int = 0  # request-rounds seen, nothing forgotten
     gain: float = 0.0  # tokens beyond one a request
     steps: tuple[tuple[Step, float], ...] = ()  # with their weights: a curve with a cliff says nothing at a mean size
 
-    def plus(self, step: Step, accepted: int, num_drafted: int | None = None) -> "Sums":
+    def plus(self, step: Step, accepted: int, num_drafted: int, forgetting: float) -> "Sums":
         """One more step, in which all its requests drafted, or only some; so much of it is then known."""
-        num = step.num_requests if num_drafted is None else num_drafted
-        kept = self.faded(FORGETTING**num)
+        kept = self.faded(forgetting**num_drafted)
         steps = dict(kept.steps)
-        steps[step] = steps.get(step, 0.0) + num / step.num_requests
-        return Sums(self.num_rounds + num, kept.gain + accepted, tuple(sorted(steps.items())))
+        steps[step] = steps.get(step, 0.0) + num_drafted / step.num_requests
+        return Sums(kept.gain + accepted, tuple(sorted(steps.items())))
 
     def faded(self, factor: float) -> "Sums":
         """The same with less weight."""
         steps = tuple((step, factor * weight) for step, weight in self.steps if weight > FORGOTTEN)
-        return Sums(self.num_rounds, factor * self.gain, steps)
+        return Sums(factor * self.gain, steps)
 
-    def lost(self, capacity: Capacity) -> float:
-        """The price of the steps, in tokens of plain decoding."""
-        return sum(weight * step.lost(capacity) for step, weight in self.steps)
+    @property
+    def num_rounds(self) -> float:
+        """Request-rounds, as far as they are remembered."""
+        return sum(weight * step.num_requests for step, weight in self.steps)
+
+    def won(self, capacity: Capacity) -> float:
+        """Tokens beyond what plain decoding would have made in the same seconds."""
+        lost = prices(capacity).lost
+        return self.gain - sum(weight * lost(step) for step, weight in self.steps)
+
+
+class Known(NamedTuple):
+    """What is known of one number of requests."""
+
+    num_rounds: int = 0  # request-rounds seen, nothing forgotten
+    lately: Sums = Sums()
+    usually: Sums = Sums()
+
+    def plus(self, step: Step, accepted: int, num_drafted: int | None = None) -> "Known":
+        """One more step; `num_drafted` of its requests drafted, or all."""
+        num = step.num_requests if num_drafted is None else num_drafted
+        lately = self.lately.plus(step, accepted, num, FORGETTING)
+        return Known(self.num_rounds + num, lately, self.usually.plus(step, accepted, num, LASTING))
+
+    def rested(self) -> "Known":
+        """After a step without a draft."""
+        return Known(self.num_rounds, self.lately.faded(FADING), self.usually.faded(LINGERING))
+
+    def pays(self, num_requests: int, capacity: Capacity) -> bool:
+        """Whether `num_requests` may expect more from drafting than it costs."""
+        if self.num_rounds < MIN_ROUNDS or not self.usually.steps:
+            return True
+        usual = self.usually.won(capacity) / self.usually.num_rounds
+        return self.lately.won(capacity) + USUAL * num_requests * usual > 0
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
     """A value: schedulers carry it in their memory."""
 
-    by_bucket: tuple[tuple[int, Sums], ...] = ()
+    by_bucket: tuple[tuple[int, Known], ...] = ()
     num_undrafted: int = 0  # steps since the last drafted one
 
     def drafts(self, num_requests: int, capacity: Capacity, probe_every: int) -> bool:
         """Whether the next step drafts, for everybody or as a probe."""
-        return self.num_undrafted + 1 >= probe_every or self.pays(num_requests, capacity)
+        is_due = self.num_undrafted + 1 >= probe_every
+        return is_due or self.pays(num_requests, capacity) or self.goes_on(num_requests, capacity)
 
     def participants(self, num_requests: int, capacity: Capacity, most_probed: int) -> tuple[bool, ...]:
         """Who drafts in a step that does: everybody while it pays, else a few, side by side, which attend together."""
@@ -93,12 +153,14 @@ class Pace:
             return (True,) * num_requests
         return tuple(row < most_probed for row in range(num_requests))
 
+    def goes_on(self, num_requests: int, capacity: Capacity) -> bool:
+        """Whether the step before was a probe after which drafting lately won, though it usually does not."""
+        seen = dict(self.by_bucket).get(bucket(num_requests))
+        return self.num_undrafted == 0 and seen is not None and seen.lately.won(capacity) > 0
+
     def pays(self, num_requests: int, capacity: Capacity) -> bool:
         """Whether what was seen says so, or nothing much was seen."""
-        sums = dict(self.by_bucket).get(bucket(num_requests))
-        if sums is None or sums.num_rounds < MIN_ROUNDS or not sums.steps:
-            return True
-        return sums.gain > sums.lost(capacity)
+        return dict(self.by_bucket).get(bucket(num_requests), Known()).pays(num_requests, capacity)
 
     def after(self, rounds: Rounds) -> "Pace":
         """The memory after a drafted step; one in which some rest is priced as if all had drafted like the others."""
@@ -107,14 +169,13 @@ class Pace:
         verified = int(rounds.plan.verify_len.sum()) * num // drafted
         step, accepted = Step(num, base + verified, base), int(rounds.verdict.accepted.sum())
         table = dict(self.by_bucket)
-        table[bucket(num)] = table.get(bucket(num), Sums()).plus(step, accepted, drafted)
+        table[bucket(num)] = table.get(bucket(num), Known()).plus(step, accepted, drafted)
         return Pace(tuple(sorted(table.items())), 0)
 
     def after_undrafted(self, num_requests: int) -> "Pace":
         """The memory after a step that was not drafted."""
         here = bucket(num_requests)
-        factor = FADING ** (1 / num_requests)
-        faded = tuple((key, sums.faded(factor) if key == here else sums) for key, sums in self.by_bucket)
+        faded = tuple((key, seen.rested() if key == here else seen) for key, seen in self.by_bucket)
         return Pace(faded, self.num_undrafted + 1)
 
 

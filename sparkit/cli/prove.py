@@ -166,6 +166,7 @@ def _all(named: dict[str, str], examples: int | None, jobs: int, json: str | Non
 def _fill(report: Any, found: Any, out: Any, json: str | None) -> None:
     import signal
     import time
+    from concurrent.futures.process import BrokenProcessPool
 
     from rich.progress import Progress, TimeElapsedColumn
 
@@ -183,6 +184,8 @@ def _fill(report: Any, found: Any, out: Any, json: str | None) -> None:
                     saved = time.monotonic()
     except KeyboardInterrupt:
         out.print("[yellow]interrupted[/]: what was judged so far is kept")
+    except BrokenProcessPool:
+        out.print("[red]a process died[/] (killed, or out of memory): what was judged so far is kept; try fewer --jobs")
     finally:
         found.close()
         for number, handler in before:

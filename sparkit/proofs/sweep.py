@@ -10,6 +10,7 @@ import multiprocessing
 import signal
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,13 +65,23 @@ def sweep(groups: Sequence[Group], num_examples: int = NUM_EXAMPLES, jobs: int =
         groups: what to judge.
         num_examples: toy worlds of a group's search.
         jobs: processes.
+
+    Raises:
+        BrokenProcessPool: when one of them died (killed, out of memory); what came before stands.
     """
     one = functools.partial(judge, num_examples=num_examples)
     if jobs == 1:
         yield from map(one, groups)
         return
-    with multiprocessing.get_context("spawn").Pool(jobs, initializer=quiet) as pool:  # leaving it ends the processes
-        yield from pool.imap_unordered(one, groups)
+    # Not multiprocessing.Pool: it starts a worker that died anew, for ever if all of them die.
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), quiet) as pool:
+        try:
+            for done in as_completed([pool.submit(one, group) for group in groups]):
+                yield done.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in multiprocessing.active_children():
+                child.terminate()
 
 
 def quiet() -> None:

@@ -5,27 +5,27 @@ import torch
 
 from sparkit.capacity import Capacity, Curve, from_rates
 from sparkit.engine import Engine, Request
-from sparkit.pace import FORGETTING, Pace, Step, Sums, bucket
+from sparkit.pace import FADING, FORGETTING, LINGERING, USUAL, Known, Pace, Prices, Step, bucket
 from sparkit.proofs.examples import paper
 from sparkit.proofs.twins import TwinTarget, appendix_a
 from sparkit.rounds import Draft, Limits, Plan, Rounds, Verdict
 from tests.exact.worlds import composition
 
 
-def sums_of(*steps: tuple[int, int]) -> Sums:
-    """Steps of one request, (tokens, batch_tokens), the last one newest."""
-    sums = Sums()
+def seen(*steps: tuple[int, int], num: int = 1) -> Known:
+    """Steps of `num` requests, (tokens, batch_tokens), the last one newest."""
+    found = Known()
     for tokens, batch_tokens in steps:
-        sums = sums.plus(Step(1, batch_tokens, 1), tokens - 1)
-    return sums
+        found = found.plus(Step(num, batch_tokens, num), tokens - num)
+    return found
 
 
 def test_steps_on_both_sides_of_a_cliff_are_priced_one_by_one() -> None:
     """Kills: a price at the mean batch: 1 and 3 tokens cost 1 s and 1/0.45 s, two steps of 2 tokens cost 4 s."""
     curve = from_rates((1.0, 0.5, 0.45))
-    lost = sums_of((1, 1), (3, 3)).lost(curve)  # against plain steps of 1 s
-    assert lost == pytest.approx(FORGETTING * 0.0 + 1 / 0.45 - 1)
-    pays = Pace(((1, sums_of(*[(1, 1), (3, 3)] * 20)),))
+    lately = seen((1, 1), (3, 3)).lately  # against plain steps of 1 s
+    assert lately.won(curve) == pytest.approx(2 - (1 / 0.45 - 1))
+    pays = Pace(((1, seen(*[(1, 1), (3, 3)] * 20)),))
     assert pays.drafts(1, curve, 64)
 
 
@@ -34,14 +34,16 @@ def test_a_draft_that_costs_and_brings_nothing_is_not_made() -> None:
     free = from_rates((1.0, 0.5, 0.45))
     costly = Capacity(Curve.constant(1.0), draft=Curve.constant(0.1))
     for curve in (free, costly):
-        assert not Pace(((1, sums_of(*[(1, 1)] * 40)),)).drafts(1, curve, 64)
+        assert not Pace(((1, seen(*[(1, 1)] * 40)),)).drafts(1, curve, 64)
 
 
 def test_old_sizes_are_forgotten() -> None:
     """Kills: a memory that grows with every size it ever saw."""
-    sums = sums_of(*[(1, size) for size in range(1, 1001)])
-    assert len(sums.steps) < 450
-    assert sum(weight for _, weight in sums.steps) == pytest.approx(1 / (1 - FORGETTING), abs=0.1)
+    found = seen(*[(1, size) for size in range(1, 3001)])
+    assert len(found.lately.steps) < 450
+    assert len(found.usually.steps) < 1800
+    assert found.lately.num_rounds == pytest.approx(1 / (1 - FORGETTING), abs=0.1)
+    assert found.usually.num_rounds == pytest.approx(256, abs=0.3)
 
 
 def test_lookahead_goes_on_drafting_in_the_papers_world() -> None:
@@ -56,26 +58,69 @@ def test_lookahead_goes_on_drafting_in_the_papers_world() -> None:
 def test_the_clock_s_neighbours_do_not_stop_drafting() -> None:
     """Kills: wall seconds against a curve measured in another moment; a dozen bad rounds that pause an easy text."""
     measured = Capacity(Curve(((1, 8e-3), (8, 10e-3))), draft=Curve.constant(5e-3), is_measured=True)
-    easy = sums_of(*[(3, 8)] * 60, *[(1, 8)] * 12)
+    easy = seen(*[(3, 8)] * 60, *[(1, 8)] * 12)
     assert Pace(((1, easy),)).drafts(1, measured, 64)
 
 
 def test_a_text_that_turned_easy_is_drafted_again_soon() -> None:
-    """Kills: a memory that keeps its weight while nothing is drafted: a good probe would be one voice in sixty."""
-    costly = Capacity(Curve.constant(1.0), draft=Curve.constant(1.0))
-    pace = Pace(((1, sums_of(*[(1, 8)] * 80)),))
+    """Kills: hard texts that are never forgotten; a probe that won and is not followed up."""
+    costly = Capacity(Curve.constant(1.0), draft=Curve.constant(2.0))  # three tokens a round break even
+    pace = Pace(((1, seen(*[(1, 8)] * 80)),))
     assert not pace.drafts(1, costly, 64)
-    for _ in range(63):
-        pace = pace.after_undrafted(1)
-    assert pace.drafts(1, costly, 64)
-    probed = Pace(((1, dict(pace.by_bucket)[1].plus(Step(1, 8, 1), 5)),))
-    assert probed.drafts(1, costly, 64)
+    taken = drafted = 0
+    while not pace.pays(1, costly):
+        if pace.drafts(1, costly, 64):
+            pace, drafted = Pace(((1, dict(pace.by_bucket)[1].plus(Step(1, 8, 1), 6)),)), drafted + 1
+        else:
+            pace = pace.after_undrafted(1)
+        taken += 1
+    assert taken < 4 * 64
+    assert drafted > 4
+
+
+def test_a_probe_that_lost_is_not_followed_up() -> None:
+    """Kills: a probe a step as long as the usual is remembered."""
+    costly = Capacity(Curve.constant(1.0), draft=Curve.constant(2.0))
+    pace = Pace(((1, seen(*[(1, 8)] * 80)),))
+    drafted = 0
+    for _ in range(640):
+        if pace.drafts(1, costly, 64):
+            pace, drafted = Pace(((1, dict(pace.by_bucket)[1].plus(Step(1, 8, 1), 1)),)), drafted + 1
+        else:
+            pace = pace.after_undrafted(1)
+    assert drafted == 10
+
+
+def test_some_hard_texts_do_not_stop_drafting_that_usually_pays() -> None:
+    """Kills: a pause after every dip, which only lucky probes end: four of them against sixty bad rounds."""
+    costly = Capacity(Curve.constant(1.0), draft=Curve.constant(1.0))  # two tokens a round break even
+    good, bad = [(12, 32)] * 50, [(4, 32)] * 12
+    assert Pace(((4, seen(*good, *bad, num=4)),)).pays(4, costly)
+    pace = Pace(((4, seen(*good, *bad, *bad, num=4)),))
+    assert not pace.pays(4, costly)
+    paused = 0
+    while not pace.pays(4, costly):
+        pace, paused = pace.after_undrafted(4), paused + 1
+    assert 16 < paused < 256
+
+
+def test_more_requests_are_more_like_the_usual() -> None:
+    """Kills: a few good rounds of sixty-four requests that outweigh what is known of their mean."""
+    costly = Capacity(Curve.constant(1.0), draft=Curve.constant(1.0))
+    for num, pays in ((1, True), (16, False)):
+        hard = Known(64, usually=seen(*[(num, 8 * num)] * 64, num=num).usually)
+        lately = hard.plus(Step(num, 8 * num, num), 16)  # so much won beyond what it cost
+        found = lately._replace(lately=lately.lately._replace(gain=lately.lately.gain + num))
+        won, usual = found.lately.won(costly), found.usually.won(costly) / found.usually.num_rounds
+        assert won == pytest.approx(16)
+        assert (won + USUAL * num * usual > 0) is pays
+        assert found.pays(num, costly) is pays
 
 
 def test_a_probe_of_many_asks_a_few() -> None:
     """Kills: probes that absorb everybody's features; a sample that is read as if nobody else were there."""
     costly = Capacity(Curve.constant(1.0), draft=Curve(((1, 0.1), (64, 3.0))))
-    pace = Pace(((bucket(64), Sums().plus(Step(64, 128, 64), 100)),), num_undrafted=63)
+    pace = Pace(((bucket(64), seen((164, 128), num=64)),), num_undrafted=63)
     assert pace.drafts(64, costly, 64)
     assert not pace.pays(64, costly)
     chosen = pace.participants(64, costly, 8)
@@ -83,9 +128,10 @@ def test_a_probe_of_many_asks_a_few() -> None:
     assert [row for row in range(64) if chosen[row]] == list(range(8))
     assert pace.participants(8, costly, 8) == (True,) * 8
     found = dict(pace.after(step_of(drafted=8, resting=56, verify_len=2, accepted=1)).by_bucket)[bucket(64)]
-    assert (Step(64, 64 + 2 * 64, 64), 8 / 64) in found.steps  # priced as a step in which all sixty-four drafted
+    assert (Step(64, 64 + 2 * 64, 64), 8 / 64) in found.lately.steps  # priced as if all sixty-four had drafted
     assert found.num_rounds == 72
-    assert found.gain == pytest.approx(100 * FORGETTING**8 + 8)
+    assert found.lately.gain == pytest.approx(100 * FORGETTING**8 + 8)
+    assert found.usually.num_rounds == pytest.approx(64 * (1 - 1 / 256) ** 8 + 8)
 
 
 def step_of(*, drafted: int, resting: int, verify_len: int, accepted: int) -> Rounds:
@@ -99,13 +145,31 @@ def step_of(*, drafted: int, resting: int, verify_len: int, accepted: int) -> Ro
     return Rounds(1, ids[0], ones, draft, grid, grid, grid, limits, Plan(verify_len * ones), verdict, grid, 1.0, ids[1])
 
 
-def test_many_requests_are_forgotten_slowly_while_nothing_is_drafted() -> None:
-    """Kills: a probe of eight among sixty-four that decides alone, noise and all."""
-    for num, kept in ((1, FORGETTING ** (4 * 63)), (64, FORGETTING ** (4 * 63 / 64))):
-        pace = Pace(((bucket(num), Sums().plus(Step(num, 2 * num, num), num)),))
+def test_what_was_seen_fades_while_nothing_is_drafted() -> None:
+    """Kills: requests that were answered long ago and still count; the usual forgotten with them."""
+    for num in (1, 64):
+        pace = Pace(((bucket(num), seen((2 * num, 2 * num), num=num)), (99, seen((2, 2)))))
         for _ in range(63):
             pace = pace.after_undrafted(num)
-        assert dict(pace.by_bucket)[bucket(num)].gain == pytest.approx(num * kept)
+        found = dict(pace.by_bucket)[bucket(num)]
+        assert found.lately.gain == pytest.approx(num * FADING**63)
+        assert found.usually.gain == pytest.approx(num * LINGERING**63)
+        assert dict(pace.by_bucket)[99].lately.gain == 1
+
+
+def test_prices_in_a_list_are_the_curve_s() -> None:
+    """Kills: a size looked up one off; a list that ends before the batch does; one curve's prices for another's."""
+    draft = Curve(((1, 2e-3), (64, 9e-3)))
+    curves = [
+        Capacity(Curve(((1, 8e-3), (64, slope))), draft, plain_overhead=Curve.constant(beside))
+        for slope, beside in ((40e-3, 1e-3), (20e-3, 3e-3))
+    ]
+    for curve in curves:
+        prices = Prices(curve)
+        for step in (Step(2, 9, 2), Step(64, 512, 64), Step(2, 700, 300), Step(1, 2, 1)):
+            num, batch, base = step
+            seconds = 1 / curve.rounds_per_second(num, batch) - 1 / curve.undrafted_rate(num, base)
+            assert prices.lost(step) == pytest.approx(seconds * num * curve.undrafted_rate(num, num))
 
 
 def test_a_prompt_in_the_same_step_changes_nothing() -> None:
@@ -113,8 +177,8 @@ def test_a_prompt_in_the_same_step_changes_nothing() -> None:
     curve = Capacity(Curve(((1, 0.05), (1000, 0.15))), draft=Curve.constant(0.02))
     for accepted, pays in ((64, False), (90, True)):  # the draft and its verification cost 73.7 tokens
         for prefill in (0, 256):
-            sums = Sums().plus(Step(64, 512 + prefill, 64 + prefill), accepted)
-            assert Pace(((bucket(64), sums),)).drafts(64, curve, 64) is pays
+            found = Known().plus(Step(64, 512 + prefill, 64 + prefill), accepted)
+            assert Pace(((bucket(64), found),)).drafts(64, curve, 64) is pays
 
 
 def test_about_as_many_requests_share_what_they_learnt() -> None:
@@ -123,7 +187,7 @@ def test_about_as_many_requests_share_what_they_learnt() -> None:
     assert [bucket(n) for n in range(1, 9)] == list(range(1, 9))
     assert all(bucket(n + 1) - bucket(n) in (0, 1) for n in range(1, 300))
     costly = Capacity(Curve.constant(1.0), draft=Curve.constant(1.0))
-    pace = Pace(((bucket(64), Sums().plus(Step(64, 128, 64), 0)),))
+    pace = Pace(((bucket(64), seen((64, 128), num=64)),), num_undrafted=1)
     assert not pace.drafts(70, costly, 64)
     assert pace.drafts(32, costly, 64)
 
@@ -134,5 +198,4 @@ def test_the_curves_answer_without_prefill_is_that_of_tokens_per_second() -> Non
     for tokens in range(4, 33):
         for batch in (4, 8, 20, 32):
             rate, plain = tokens * curve.rounds_per_second(4, batch), 4 * curve.undrafted_rate(4, 4)
-            sums = Sums().plus(Step(4, batch, 4), tokens - 4)
-            assert (sums.gain > sums.lost(curve)) == (rate > plain)
+            assert (seen((tokens, batch), num=4).lately.won(curve) > 0) == (rate > plain)

@@ -2,8 +2,10 @@
 
 import itertools
 import json
+import os
 import subprocess
 import sys
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 
 import pytest
@@ -280,7 +282,8 @@ INTERRUPTED = """
 import os, signal, sys
 from sparkit.proofs import prove, sweep
 
-judged, searched, number = sweep.sweep, prove.search, signal.Signals[sys.argv[1]]
+judged, searched = sweep.sweep, prove.search
+number = getattr(signal, sys.argv[1], None)  # a process of the pool imports this file, with other arguments
 
 def two_groups(*args):
     for index, runs in enumerate(judged(*args)):
@@ -318,6 +321,19 @@ def test_an_interrupted_matrix_keeps_what_is_done(number: str, jobs: str, tmp_pa
     document = json.loads(path.read_text())
     assert document["is_complete"] is False
     assert len(document["runs"]) == 2
+
+
+class Deadly(Group):
+    """Ends the process that reads it."""
+
+    def __reduce__(self):
+        return os._exit, (1,)
+
+
+def test_a_process_that_dies_ends_the_matrix() -> None:
+    """Kills: a pool that starts dying processes anew for ever, and a run that never comes back."""
+    with pytest.raises(BrokenProcessPool):
+        list(sweep([Deadly(())] * 3, jobs=2))
 
 
 def test_an_interrupted_proof_says_so_in_one_line(plain_python) -> None:

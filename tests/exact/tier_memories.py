@@ -7,7 +7,7 @@ import torch
 
 from sparkit.engine import Memories, Parts
 from sparkit.labels import Records
-from sparkit.pace import Pace, Step, Sums
+from sparkit.pace import Known, Pace, Step, Sums
 from sparkit.proofs.paths import Path
 from sparkit.rounds import Limits, Round
 from sparkit.survival import survival_of
@@ -21,7 +21,8 @@ class Warm:
 
     def start(self) -> Any:
         memory = self.inner.start()
-        pace = Pace(tuple((num, Sums(32, 0.0, ((Step(num, 2 * num, num), 5.0),))) for num in (1, 2)))
+        sums = {num: Sums(0.0, ((Step(num, 2 * num, num), 5.0),)) for num in (1, 2)}
+        pace = Pace(tuple((num, Known(32, lately, lately)) for num, lately in sums.items()))
         return pace if isinstance(memory, Pace) else replace(memory, pace=pace)
 
     def __getattr__(self, name: str) -> Any:
