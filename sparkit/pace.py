@@ -15,9 +15,10 @@ A mean over R requests lies near the mean of all requests that come, the nearer 
 number. So two memories speak: what these requests did lately, and what requests usually do, which weighs as much as
 `USUAL` rounds of each request (variance within a request over variance between requests). A run of bad rounds alone
 does not stop drafting that usually pays, and a few hard texts do not stop it for long: while nothing is drafted the
-first memory fades, since requests come and go, and the usual remains. Every 64th step is then a probe all the same. In
-a probe at most four requests draft and the others rest: a draft needs every feature since the last one absorbed, which
-for sixty-four requests costs as much as some plain steps.
+first memory fades, since requests come and go, and the usual remains. Every 64th step is then a probe all the same, and
+a probe after which drafting lately won is followed by another. In a probe at most four requests draft and the others
+rest: a draft needs every feature since the last one absorbed, which for sixty-four requests costs as much as some
+plain steps.
 
 >>> from sparkit.capacity import flat
 >>> Pace().drafts(8, flat(), probe_every=64)
