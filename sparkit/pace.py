@@ -9,7 +9,8 @@ which without prefill is tokens per second against tokens per second: the paper'
 always drafts [DSpark, section 7; design section 4]. A prompt that is read in the same step costs both sides the same
 and drops out. Decided from lagged steps only, so the answer is known before anything is drawn. Both sides are priced on
 the capacity curve (its draft seconds count catching up too): the wall seconds of drafted steps against a plain step
-profiled in a quieter moment would stop drafting for no reason but the neighbours' load.
+profiled in a quieter moment would stop drafting for no reason but the neighbours' load. A curve is known to some
+percent only, so drafting has to win 5%: what is in doubt is decoded plainly, and nobody is slower for having a drafter.
 
 A mean over R requests lies near the mean of all requests that come, the nearer the more they are, and a tau is a noisy
 number. So two memories speak: what these requests did lately, and what requests usually do, which weighs as much as
@@ -39,6 +40,7 @@ LASTING = 1 - 1 / 256  # the same two for what requests usually do
 LINGERING = 1 - 1 / 1024
 USUAL = 6  # rounds of each request; bundled lane: variance 4.9 within a request, 1.5 (all) or 0.2 (a domain) between
 FORGOTTEN = 1e-3  # a step of this weight is dropped
+DOUBT = 0.05  # of plain decoding's tokens, to be won beyond them: a curve is known to some percent, plain is safe
 MIN_ROUNDS = 32  # request-rounds; before that many, drafting has not had its chance
 MOST_PROBED = 4  # requests that draft in a probe
 
@@ -55,8 +57,8 @@ class Prices:
     """What steps cost on a curve, looked up in a list: a hundred remembered steps are priced anew in every step.
 
     >>> from sparkit.capacity import from_rates
-    >>> Prices(from_rates((1.0, 0.5))).lost(Step(1, 2, 1))
-    1.0
+    >>> Prices(from_rates((1.0, 0.5))).lost(Step(1, 2, 1))  # a plain token, and a twentieth of the two in all
+    1.1
     """
 
     def __init__(self, capacity: Capacity) -> None:
@@ -65,7 +67,7 @@ class Prices:
         self._by_requests: dict[int, tuple[float, float]] = {}
 
     def lost(self, step: Step) -> float:
-        """Tokens that plain decoding would have made in the seconds that the draft and its verification took."""
+        """Tokens that plain decoding would have made in the seconds that draft and verification took, and the doubt."""
         num, batch, base = step
         if batch >= len(self._verify):
             sizes = range(len(self._verify), 2 * batch + 1)
@@ -75,7 +77,8 @@ class Prices:
             beside = curve.draft_seconds(num) + curve.overhead_seconds(num) - curve.plain_overhead.at(num)
             self._by_requests[num] = beside, num * curve.undrafted_rate(num, num)
         beside, plain_rate = self._by_requests[num]
-        return (beside + self._verify[batch] - self._verify[base]) * plain_rate
+        lost = (beside + self._verify[batch] - self._verify[base]) * plain_rate
+        return lost + DOUBT * (num + lost)
 
 
 prices = functools.lru_cache(maxsize=8)(Prices)
@@ -106,7 +109,7 @@ class Sums(NamedTuple):
         return sum(weight * step.num_requests for step, weight in self.steps)
 
     def won(self, capacity: Capacity) -> float:
-        """Tokens beyond what plain decoding would have made in the same seconds."""
+        """Tokens beyond what plain decoding would have made in the same seconds, less the doubt."""
         lost = prices(capacity).lost
         return self.gain - sum(weight * lost(step) for step, weight in self.steps)
 

@@ -2,7 +2,8 @@
 
 Every (num_requests, verify_len) is one step of the real `Engine`, read by phase off its rounds; lengths are taken in
 turn, back and forth, so that a slow moment of the machine falls on all of them, and the median counts. An undrafted
-step is one of the "lengths" (None). The scheduler's own plan is made and thrown away: its time belongs to the step.
+step is one of the "lengths" (None), three times a sweep. The scheduler's own plan is made and thrown away: its time
+belongs to the step.
 Batches are ragged, as they are in service: contexts from half to one and a half of the length asked for, every other
 request verifying more than the mean and the others less; the same tokens in equal rows cost a third less.
 
@@ -26,7 +27,7 @@ from sparkit.engine import Engine, Parts, Request
 from sparkit.protocols import Scheduler
 from sparkit.rounds import Limits, Plan, Round, Rounds
 
-METHOD = 4
+METHOD = 5
 """Raised when what is measured changes: curves kept from before are not used."""
 WARM_UP = 2  # steps after a prefill: the first absorbs the prompts
 MIN_SWEEPS = 3  # however late it is
@@ -124,7 +125,7 @@ def profile(
         )
     if not num_requests or min(num_requests) < 1 or repeats < 1:
         raise ValueError(f"num_requests={list(num_requests)}, repeats={repeats}: expected sizes of 1 or more")
-    lengths: list[int | None] = [None, *range(gamma + 1)] if parts.drafter is not None else [None]
+    lengths = _sweep(gamma) if parts.drafter is not None else [None]
     total, samples = len(num_requests) * repeats * len(lengths), list[Sample]()
     deadline = None if max_seconds is None else time.perf_counter() + max_seconds / len(num_requests)
     for index, num in enumerate(num_requests):
@@ -182,6 +183,12 @@ class Bench:
             self._step(None)
         for _ in range(WARM_UP):
             self._step(0 if self.engine.parts.drafter is not None else None)
+
+
+def _sweep(gamma: int) -> list[int | None]:
+    """Every length, and three undrafted steps: against them alone is decided whether drafting pays."""
+    half = (gamma + 1) // 2
+    return [None, *range(half), None, *range(half, gamma + 1), None]
 
 
 def _length(row: int, num: int, mean: int) -> int:

@@ -32,8 +32,8 @@ def test_every_length_is_stepped_at_every_size(parts: Parts) -> None:
     """Kills: a ceiling that shortens a step; steps with prefill counted; a size left out."""
     ticks: list[tuple[int, int]] = []
     found = profile(parts, gamma=3, num_requests=(1, 2), context_len=20, repeats=3, progress=lambda *t: ticks.append(t))
-    assert len(found.samples) == 2 * 3 * 5
-    assert ticks[-1] == (30, 30)
+    assert len(found.samples) == 2 * 3 * 7
+    assert ticks[-1] == (42, 42)
     for one in found.samples:
         assert one.batch_tokens == one.num_requests * (1 + (one.verify_len or 0))
         assert 20 <= one.context_len <= 96
@@ -56,7 +56,7 @@ def test_without_a_drafter_only_plain_steps(parts: Parts) -> None:
 def test_time_limit_keeps_three_sweeps(parts: Parts) -> None:
     """Kills: a limit that is ignored; nothing measured at all."""
     found = profile(parts, gamma=3, context_len=8, repeats=500, max_seconds=0.0)
-    assert len(found.samples) == 3 * 5
+    assert len(found.samples) == 3 * 7
 
 
 def test_medians_and_their_columns() -> None:
