@@ -96,7 +96,7 @@ def test_some_hard_texts_do_not_stop_drafting_that_usually_pays() -> None:
     costly = Capacity(Curve.constant(1.0), draft=Curve.constant(1.0))  # two tokens a round break even
     good, bad = [(12, 32)] * 50, [(4, 32)] * 8
     assert Pace(((4, seen(*good, *bad, num=4)),)).pays(4, costly)
-    pace = Pace(((4, seen(*good, *bad, *bad, *bad, num=4)),))
+    pace = Pace(((4, seen(*good, *bad, *bad, num=4)),))
     assert not pace.pays(4, costly)
     paused = 0
     while not pace.pays(4, costly):
