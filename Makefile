@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(STAMP)
 
 demo: $(STAMP)   ## decode real prompts of three domains with dspark and greedy; print the table and one coloured text
-	$(BIN)/sparkit compose --drafter dspark --scheduler greedy --domain all --num-prompts 2
+	$(BIN)/sparkit compose --drafter dspark --head rnn --scheduler greedy --domain all --num-prompts 2
 
 test: $(STAMP)   ## every test not marked slow, deep, soak or gpu
 	$(PYTEST) -n $(WORKERS) -m "not slow and not deep and not soak and not gpu"
