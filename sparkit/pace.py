@@ -26,92 +26,21 @@ plain steps.
 True
 """
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from sparkit.capacity import Capacity
 from sparkit.rounds import Rounds
+from sparkit.winnings import Step, Sums, prices
 
 FORGETTING = 1 - 1 / 64  # weight of a drafted request-round against the next one
 FADING = 1 - 1 / 64  # of an undrafted step: the requests that were seen are answered and others come
 LASTING = 1 - 1 / 256  # the same two for what requests usually do
 LINGERING = 1 - 1 / 1024
 USUAL = 6  # rounds of each request; bundled lane: variance 4.9 within a request, 1.5 (all) or 0.2 (a domain) between
-FORGOTTEN = 1e-3  # a step of this weight is dropped
-DOUBT = 0.05  # of plain decoding's tokens, to be won beyond them: a curve is known to some percent, plain is safe
 MIN_ROUNDS = 32  # request-rounds; before that many, drafting has not had its chance
 MOST_PROBED = 4  # requests that draft in a probe
-
-
-class Step(NamedTuple):
-    """A drafted step, as far as a curve prices it."""
-
-    num_requests: int
-    batch_tokens: int
-    base_tokens: int  # of the same step without a draft
-
-
-class Prices:
-    """What steps cost on a curve, looked up in a list: a hundred remembered steps are priced anew in every step.
-
-    >>> from sparkit.capacity import from_rates
-    >>> Prices(from_rates((1.0, 0.5))).lost(Step(1, 2, 1))  # a plain token, and a twentieth of the two in all
-    1.1
-    """
-
-    def __init__(self, capacity: Capacity) -> None:
-        self.capacity = capacity
-        self._verify: list[float] = []
-        self._by_requests: dict[int, tuple[float, float]] = {}
-
-    def lost(self, step: Step) -> float:
-        """Tokens that plain decoding would have made in the seconds that draft and verification took, and the doubt."""
-        num, batch, base = step
-        if batch >= len(self._verify):
-            sizes = range(len(self._verify), 2 * batch + 1)
-            self._verify += [self.capacity.verify_seconds(max(1, size)) for size in sizes]
-        if num not in self._by_requests:
-            curve = self.capacity
-            beside = curve.draft_seconds(num) + curve.overhead_seconds(num) - curve.plain_overhead.at(num)
-            self._by_requests[num] = beside, num * curve.undrafted_rate(num, num)
-        beside, plain_rate = self._by_requests[num]
-        lost = (beside + self._verify[batch] - self._verify[base]) * plain_rate
-        return lost + DOUBT * (num + lost)
-
-
-prices = functools.lru_cache(maxsize=8)(Prices)
-"""The prices of a curve, kept by its value."""
-
-
-class Sums(NamedTuple):
-    """Drafted steps at about one number of requests, forgotten exponentially."""
-
-    gain: float = 0.0  # tokens beyond one a request
-    steps: tuple[tuple[Step, float], ...] = ()  # with their weights: a curve with a cliff says nothing at a mean size
-
-    def plus(self, step: Step, accepted: int, num_drafted: int, forgetting: float) -> "Sums":
-        """One more step, in which all its requests drafted, or only some; so much of it is then known."""
-        kept = self.faded(forgetting**num_drafted)
-        steps = dict(kept.steps)
-        steps[step] = steps.get(step, 0.0) + num_drafted / step.num_requests
-        return Sums(kept.gain + accepted, tuple(sorted(steps.items())))
-
-    def faded(self, factor: float) -> "Sums":
-        """The same with less weight."""
-        steps = tuple((step, factor * weight) for step, weight in self.steps if weight > FORGOTTEN)
-        return Sums(factor * self.gain, steps)
-
-    @property
-    def num_rounds(self) -> float:
-        """Request-rounds, as far as they are remembered."""
-        return sum(weight * step.num_requests for step, weight in self.steps)
-
-    def won(self, capacity: Capacity) -> float:
-        """Tokens beyond what plain decoding would have made in the same seconds, less the doubt."""
-        lost = prices(capacity).lost
-        return self.gain - sum(weight * lost(step) for step, weight in self.steps)
 
 
 class Known(NamedTuple):
@@ -120,23 +49,29 @@ class Known(NamedTuple):
     num_rounds: int = 0  # request-rounds seen, nothing forgotten
     lately: Sums = Sums()
     usually: Sums = Sums()
+    num_rests: int = 0  # undrafted steps since; both fade by as many when something is added
 
     def plus(self, step: Step, accepted: int, num_drafted: int | None = None) -> "Known":
         """One more step; `num_drafted` of its requests drafted, or all."""
         num = step.num_requests if num_drafted is None else num_drafted
-        lately = self.lately.plus(step, accepted, num, FORGETTING)
-        return Known(self.num_rounds + num, lately, self.usually.plus(step, accepted, num, LASTING))
+        lately = self.lately.faded(FADING**self.num_rests).plus(step, accepted, num, FORGETTING)
+        usually = self.usually.faded(LINGERING**self.num_rests).plus(step, accepted, num, LASTING)
+        return Known(self.num_rounds + num, lately, usually)
 
     def rested(self) -> "Known":
         """After a step without a draft."""
-        return Known(self.num_rounds, self.lately.faded(FADING), self.usually.faded(LINGERING))
+        return self._replace(num_rests=self.num_rests + 1)
+
+    def won_lately(self, capacity: Capacity) -> float:
+        """Tokens beyond plain decoding's, as far as they are remembered."""
+        return FADING**self.num_rests * prices(capacity).won(self.lately)
 
     def pays(self, num_requests: int, capacity: Capacity) -> bool:
         """Whether `num_requests` may expect more from drafting than it costs."""
         if self.num_rounds < MIN_ROUNDS or not self.usually.steps:
             return True
-        usual = self.usually.won(capacity) / self.usually.num_rounds
-        return self.lately.won(capacity) + USUAL * num_requests * usual > 0
+        usual = prices(capacity).won(self.usually) / self.usually.num_rounds
+        return self.won_lately(capacity) + USUAL * num_requests * usual > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +95,7 @@ class Pace:
     def goes_on(self, num_requests: int, capacity: Capacity) -> bool:
         """Whether the step before was a probe after which drafting lately won, though it usually does not."""
         seen = dict(self.by_bucket).get(bucket(num_requests))
-        return self.num_undrafted == 0 and seen is not None and seen.lately.won(capacity) > 0
+        return self.num_undrafted == 0 and seen is not None and seen.won_lately(capacity) > 0
 
     def pays(self, num_requests: int, capacity: Capacity) -> bool:
         """Whether what was seen says so, or nothing much was seen."""

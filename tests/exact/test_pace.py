@@ -5,10 +5,11 @@ import torch
 
 from sparkit.capacity import Capacity, Curve, from_rates
 from sparkit.engine import Engine, Request
-from sparkit.pace import DOUBT, FADING, FORGETTING, LINGERING, USUAL, Known, Pace, Prices, Step, bucket
+from sparkit.pace import FADING, FORGETTING, LASTING, LINGERING, USUAL, Known, Pace, bucket
 from sparkit.proofs.examples import paper
 from sparkit.proofs.twins import TwinTarget, appendix_a
 from sparkit.rounds import Draft, Limits, Plan, Rounds, Verdict
+from sparkit.winnings import DOUBT, Prices, Step
 from tests.exact.worlds import composition
 
 
@@ -23,8 +24,8 @@ def seen(*steps: tuple[int, int], num: int = 1) -> Known:
 def test_steps_on_both_sides_of_a_cliff_are_priced_one_by_one() -> None:
     """Kills: a price at the mean batch: 1 and 3 tokens cost 1 s and 1/0.45 s, two steps of 2 tokens cost 4 s."""
     curve = from_rates((1.0, 0.5, 0.45))
-    lately = seen((1, 1), (3, 3)).lately  # against plain steps of 1 s
-    assert lately.won(curve) == pytest.approx(2 - (1 / 0.45 - 1) - DOUBT * (1 * FORGETTING + 1 / 0.45))
+    known = seen((1, 1), (3, 3))  # against plain steps of 1 s
+    assert known.won_lately(curve) == pytest.approx(2 - (1 / 0.45 - 1) - DOUBT * (1 * FORGETTING + 1 / 0.45))
     pays = Pace(((1, seen(*[(1, 1), (3, 3)] * 20)),))
     assert pays.drafts(1, curve, 64)
 
@@ -111,7 +112,7 @@ def test_more_requests_are_more_like_the_usual() -> None:
         hard = Known(64, usually=seen(*[(num, 8 * num)] * 64, num=num).usually)
         lately = hard.plus(Step(num, 8 * num, num), 16)  # so much won beyond what it cost
         found = lately._replace(lately=lately.lately._replace(gain=lately.lately.gain + num))
-        won, usual = found.lately.won(costly), found.usually.won(costly) / found.usually.num_rounds
+        won, usual = found.won_lately(costly), Prices(costly).won(found.usually) / found.usually.num_rounds
         assert won == pytest.approx(16 - 2 * DOUBT * num)
         assert (won + USUAL * num * usual > 0) is pays
         assert found.pays(num, costly) is pays
@@ -131,7 +132,7 @@ def test_a_probe_of_many_asks_a_few() -> None:
     assert (Step(64, 64 + 2 * 64, 64), 8 / 64) in found.lately.steps  # priced as if all sixty-four had drafted
     assert found.num_rounds == 72
     assert found.lately.gain == pytest.approx(100 * FORGETTING**8 + 8)
-    assert found.usually.num_rounds == pytest.approx(64 * (1 - 1 / 256) ** 8 + 8)
+    assert found.usually.num_rounds == pytest.approx(64 * LASTING**8 + 8)
 
 
 def step_of(*, drafted: int, resting: int, verify_len: int, accepted: int) -> Rounds:
@@ -152,9 +153,13 @@ def test_what_was_seen_fades_while_nothing_is_drafted() -> None:
         for _ in range(63):
             pace = pace.after_undrafted(num)
         found = dict(pace.by_bucket)[bucket(num)]
-        assert found.lately.gain == pytest.approx(num * FADING**63)
-        assert found.usually.gain == pytest.approx(num * LINGERING**63)
-        assert dict(pace.by_bucket)[99].lately.gain == 1
+        again = found.plus(Step(num, num, num), 0)
+        assert again.lately.gain == pytest.approx(num * FADING**63 * FORGETTING**num)
+        assert again.usually.gain == pytest.approx(num * LINGERING**63 * LASTING**num)
+        assert again.plus(Step(num, num, num), 0).lately.gain == pytest.approx(again.lately.gain * FORGETTING**num)
+        assert dict(pace.by_bucket)[99].num_rests == 0
+        curve = Capacity(Curve.constant(1.0), draft=Curve.constant(0.5))
+        assert found.won_lately(curve) == pytest.approx(FADING**63 * (num - 0.5 * num - DOUBT * 1.5 * num))
 
 
 def test_prices_in_a_list_are_the_curve_s() -> None:
@@ -199,4 +204,4 @@ def test_the_curves_answer_without_prefill_is_that_of_tokens_per_second() -> Non
     for tokens in range(4, 33):
         for batch in (4, 8, 20, 32):
             rate, plain = tokens * curve.rounds_per_second(4, batch), 4 * curve.undrafted_rate(4, 4)
-            assert (seen((tokens, batch), num=4).lately.won(curve) > 0) == (rate > (1 + DOUBT) * plain)
+            assert (seen((tokens, batch), num=4).won_lately(curve) > 0) == (rate > (1 + DOUBT) * plain)

@@ -7,10 +7,11 @@ import torch
 
 from sparkit.engine import Memories, Parts
 from sparkit.labels import Records
-from sparkit.pace import Known, Pace, Step, Sums
+from sparkit.pace import Known, Pace
 from sparkit.proofs.paths import Path
 from sparkit.rounds import Limits, Round
 from sparkit.survival import survival_of
+from sparkit.winnings import Step, Sums
 
 
 class Warm:
