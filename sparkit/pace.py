@@ -83,19 +83,16 @@ class Pace:
 
     def drafts(self, num_requests: int, capacity: Capacity, probe_every: int) -> bool:
         """Whether the next step drafts, for everybody or as a probe."""
-        is_due = self.num_undrafted + 1 >= probe_every
-        return is_due or self.pays(num_requests, capacity) or self.goes_on(num_requests, capacity)
+        if self.num_undrafted + 1 >= probe_every or self.pays(num_requests, capacity):
+            return True
+        known = dict(self.by_bucket)[bucket(num_requests)]
+        return known.won_lately(capacity) > 0  # a probe that won, though drafting usually does not: another one
 
     def participants(self, num_requests: int, capacity: Capacity, most_probed: int) -> tuple[bool, ...]:
         """Who drafts in a step that does: everybody while it pays, else a few, side by side, which attend together."""
         if num_requests <= most_probed or self.pays(num_requests, capacity):
             return (True,) * num_requests
         return tuple(row < most_probed for row in range(num_requests))
-
-    def goes_on(self, num_requests: int, capacity: Capacity) -> bool:
-        """Whether the step before was a probe after which drafting lately won, though it usually does not."""
-        seen = dict(self.by_bucket).get(bucket(num_requests))
-        return self.num_undrafted == 0 and seen is not None and seen.won_lately(capacity) > 0
 
     def pays(self, num_requests: int, capacity: Capacity) -> bool:
         """Whether what was seen says so, or nothing much was seen."""

@@ -59,10 +59,11 @@ class Prices:
     def won(self, sums: Sums) -> float:
         """Tokens beyond what plain decoding would have made in the same seconds, less the doubt.
 
-        While nothing is drafted the same object is asked about in every step, so the last answers are kept.
+        While nothing is drafted the same object is asked about in every step, so the last answers are kept, and the
+        objects with them: no other can have the same id.
         """
         kept = self._won.get(id(sums))
-        if kept is None or kept[0] is not sums:
+        if kept is None:
             if len(self._won) >= MOST_KEPT:
                 self._won.clear()
             lost = sum(weight * self.lost(step) for step, weight in sums.steps)
