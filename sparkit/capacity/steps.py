@@ -24,8 +24,8 @@ class Capacity:
 
     verify: Curve  # seconds by batch_tokens
     draft: Curve = FREE  # seconds by num_requests, catching up included
-    overhead: Curve = FREE  # seconds by num_requests, of a drafted step
-    plain_overhead: Curve = FREE  # seconds by num_requests, of an undrafted step
+    overhead: Curve = FREE  # seconds by num_requests, of a drafted step: all the rest, reading contexts included
+    plain_overhead: Curve = FREE  # the same of an undrafted step
     source: str = "table"  # where the numbers come from, for reports
     is_measured: bool = False  # whether seconds are wall seconds of a device
     raw_verify: Curve | None = None  # as measured, before the monotone envelope
@@ -49,7 +49,7 @@ class Capacity:
         return self.verify.points[0][0] <= batch_tokens <= self.verify.last_size
 
     def verify_seconds(self, batch_tokens: int) -> float:
-        """The target's forward pass over B tokens."""
+        """The target's forward pass over B tokens, without what belongs to the requests (their contexts)."""
         return self.verify.at(batch_tokens)
 
     def draft_seconds(self, num_requests: int) -> float:

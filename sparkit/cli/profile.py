@@ -32,7 +32,8 @@ def command(
     """Measure the capacity curve of this device.
 
     Draft, verification and overhead are read off real engine steps: every verify_len from 0 to gamma and undrafted
-    steps, at each batch size, in turn; the curve is the monotone envelope of the medians.
+    steps, at each batch size, in turn. The parts add up to what a step took: verification is what the tokens cost in
+    the target's pass (a monotone envelope), overhead all that belongs to the requests.
 
     Examples: `sparkit profile --out cpu.json --plot cpu.png` ·
     `sparkit profile --batch 1 --batch 8 --context 64 --json -`

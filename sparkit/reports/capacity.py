@@ -6,6 +6,7 @@ plot_capacity(profile, Path("capacity.png"))
 from pathlib import Path
 from typing import Any
 
+from sparkit.capacity import Capacity, Sample
 from sparkit.profiling import Profile
 
 
@@ -23,8 +24,8 @@ def plot_capacity(profile: Profile, path: Path) -> None:
 
 def _verify(axes: Any, profile: Profile) -> None:
     curve = profile.capacity.verify
-    raw = [(one.batch_tokens, 1e3 * one.seconds.verify) for one in profile.samples]
-    axes.scatter(*zip(*raw, strict=True), s=8, alpha=0.3, label="one step")
+    raw = [(one.batch_tokens, 1e3 * _tokens_share(one, profile.capacity)) for one in profile.samples]
+    axes.scatter(*zip(*raw, strict=True), s=8, alpha=0.3, label="one step, less what its requests cost")
     sizes, seconds = zip(*curve.points, strict=True)
     style = "steps-pre" if curve.kind == "step" else "default"
     axes.plot(sizes, [1e3 * s for s in seconds], drawstyle=style, color="black", label=f"envelope ({curve.kind})")
@@ -32,6 +33,14 @@ def _verify(axes: Any, profile: Profile) -> None:
     axes.set(xlabel="tokens in the target's forward pass", ylabel="milliseconds", title="verification")
     axes.set_ylim(0, 2.5e3 * max(seconds))
     axes.legend()
+
+
+def _tokens_share(one: Sample, capacity: Capacity) -> float:
+    """What is left of a step for its tokens."""
+    num = one.num_requests
+    if one.verify_len is None:
+        return one.seconds.total - capacity.plain_overhead.at(num)
+    return one.seconds.total - capacity.draft_seconds(num) - capacity.overhead_seconds(num)
 
 
 def _requests(axes: Any, profile: Profile) -> None:
