@@ -111,8 +111,8 @@ class Pace:
     def after_undrafted(self, num_requests: int) -> "Pace":
         """The memory after a step that was not drafted."""
         here = bucket(num_requests)
-        faded = tuple((key, seen.rested() if key == here else seen) for key, seen in self.by_bucket)
-        return Pace(faded, self.num_undrafted + 1)
+        table = tuple((key, known.rested() if key == here else known) for key, known in self.by_bucket)
+        return Pace(table, self.num_undrafted + 1)
 
 
 def bucket(num_requests: int) -> int:

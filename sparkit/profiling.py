@@ -110,7 +110,7 @@ def profile(
         kind: how the table is read between its points.
         source: names device and model in reports.
         prompts: token ids to repeat or cut to length; () takes hashed tokens.
-        max_seconds: sweeps stop when this has passed (two are always made).
+        max_seconds: sweeps stop when this has passed (three are always made).
         progress: called with steps done and steps planned.
 
     Raises:

@@ -140,7 +140,7 @@ def test_few_rows_are_not_as_cheap_as_one_that_a_draft_slowed() -> None:
     assert 1 / found.undrafted_rate(4, 4) == pytest.approx(12e-3)
     assert found.verify_seconds(8) >= found.verify_seconds(4)
     for (num, length), seconds in (((1, 7), 18e-3), ((4, 7), 24e-3)):
-        assert 1 / found.rounds_per_second(num, num * (1 + length)) == pytest.approx(seconds, rel=0.06)
+        assert 1 / found.rounds_per_second(num, num * (1 + length)) == pytest.approx(seconds)
 
 
 def test_one_size_measured_in_a_bad_moment_does_not_lift_the_others() -> None:
