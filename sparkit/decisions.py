@@ -15,8 +15,9 @@ tensor([1])
 from collections.abc import Sequence
 from enum import IntEnum
 from functools import cached_property
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -67,15 +68,20 @@ class DecisionSource(Protocol):
 _GOLDEN, _MIX1, _MIX2 = -7046029254386353131, -4658895280553007687, -7723592293110705685
 
 
-def _mix(x: Int[Tensor, "*N"]) -> Int[Tensor, "*N"]:
+W = TypeVar("W", Tensor, np.ndarray)
+"""64-bit words, int64 whatever holds them: hashing is made of operators, which both kinds have."""
+
+
+def _mix(x: W) -> W:
     """One splitmix64 output step [Steele 2014] in wrapping int64; >> is arithmetic, so the sign bits are masked."""
     x = x + _GOLDEN
     x = (x ^ ((x >> 30) & 0x3FFFFFFFF)) * _MIX1
     x = (x ^ ((x >> 27) & 0x1FFFFFFFFF)) * _MIX2
-    return x ^ ((x >> 31) & 0x1FFFFFFFF)
+    mixed: W = x ^ ((x >> 31) & 0x1FFFFFFFF)
+    return mixed
 
 
-def hash_address(*words: Int[Tensor, "*#N"]) -> Int[Tensor, "..."]:
+def hash_address(*words: W) -> W:
     """A 64-bit hash of the words, in order; they broadcast."""
     state = _mix(words[0])
     for word in words[1:]:
@@ -94,6 +100,11 @@ def request_seed(run_seed: int, prompt_index: int, sample_index: int) -> int:
     return int(hash_address(*words))
 
 
+def _outer(seeds: W, anchors: W, kinds: W, offsets: W) -> W:
+    """Every purpose and offset of every row, [kinds, R, offsets]."""
+    return hash_address(hash_address(seeds, anchors)[None, :, None], kinds[:, None, None], offsets[None, None])
+
+
 class Addressed:
     """Uniforms of one step; those of a block are hashed in one go, when the first of them is asked for."""
 
@@ -103,24 +114,33 @@ class Addressed:
         self._address = seeds, anchors
 
     @cached_property
-    def _round(self) -> Int[Tensor, " R"]:
-        return hash_address(*self._address)
+    def _table(self) -> Float[Tensor, "purposes R K"]:
+        return self._uniforms(self._WIDTH)
 
     @cached_property
-    def _table(self) -> Float[Tensor, "purposes R K"]:
-        return self._uniforms(torch.arange(self._WIDTH + 1, device=self._round.device))
+    def _columns(self) -> list[tuple[Float[Tensor, " R"], ...]]:
+        """The table taken apart in two calls, since a block asks it token by token."""
+        return [purpose.unbind(1) for purpose in self._table.unbind()]
 
-    def _uniforms(self, offsets: Int[Tensor, " K"]) -> Float[Tensor, "purposes R K"]:
-        purposes = torch.arange(Purpose.GUMBEL, device=offsets.device)[:, None, None]
-        return to_uniform(hash_address(self._round[None, :, None], purposes, offsets[None, None]))
+    def _uniforms(self, most: int) -> Float[Tensor, "purposes R K"]:
+        """Of every purpose, at offsets 0..most; on the CPU as arrays, where a call on so few words costs a fifth."""
+        seeds, anchors = self._address
+        num, device = int(Purpose.GUMBEL), seeds.device
+        if device.type != "cpu":
+            words = seeds, anchors, torch.arange(num, device=device), torch.arange(most + 1, device=device)
+            return to_uniform(_outer(*words))
+        arrays = seeds.numpy(), anchors.numpy(), np.arange(num), np.arange(most + 1)
+        return to_uniform(torch.from_numpy(_outer(*arrays)))
 
     def uniform(self, purpose: Purpose, offset: int | Int[Tensor, " R"]) -> Float[Tensor, " R"]:
         """The uniforms of one decision a row."""
         if isinstance(offset, int):
-            if offset > self._WIDTH:
-                return self._uniforms(torch.tensor([offset], device=self._round.device))[purpose, :, 0]
-            return self._table[purpose, :, offset]
-        return to_uniform(hash_address(self._round, torch.full_like(offset, int(purpose)), offset))
+            return self._columns[purpose][offset] if offset <= self._WIDTH else self._uniforms(offset)[purpose, :, -1]
+        if offset.device.type != "cpu":
+            return to_uniform(hash_address(hash_address(*self._address), torch.full_like(offset, int(purpose)), offset))
+        most = int(offset.max())  # looking is cheaper than hashing here; elsewhere it would wait for the device
+        table = self._table if most <= self._WIDTH else self._uniforms(most)
+        return table[purpose].gather(1, offset[:, None])[:, 0]
 
     def draw(self, p: Float[Tensor, "R V"], purpose: Purpose, offset: int | Int[Tensor, " R"]) -> Int[Tensor, " R"]:
         """See `Decisions`."""
@@ -129,7 +149,7 @@ class Addressed:
     def coins(self, prob: Float[Tensor, "R K"], purpose: Purpose, until: Until = "all") -> Bool[Tensor, "R K"]:
         """See `Decisions`; hashing is cheap, so every coin is thrown."""
         num = prob.shape[1]
-        table = self._table if num <= self._WIDTH else self._uniforms(torch.arange(num + 1, device=prob.device))
+        table = self._table if num <= self._WIDTH else self._uniforms(num)
         uniform = table[purpose, :, 1 : num + 1]
         return (uniform < prob.to(uniform.device)).to(prob.device)
 

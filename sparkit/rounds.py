@@ -8,6 +8,7 @@ Nothing here computes beyond a row number.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from jaxtyping import Bool, Float, Int
@@ -38,13 +39,13 @@ class Limits:
     num_resting: int = 0  # requests that decode plainly in this step: one token each, counted in base_tokens
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for the kept property
 class Plan:
     """How many drafts of each request go to the target."""
 
     verify_len: Int[Tensor, " R"]
 
-    @property
+    @cached_property
     def first_row(self) -> Int[Tensor, " R"]:
         """Where each request's 1 + verify_len rows begin in p_target."""
         return (1 + self.verify_len).cumsum(0) - self.verify_len - 1

@@ -143,7 +143,7 @@ def _read(engine: "Engine", step: "Step") -> list[Reading]:
     num = min(engine.top_tokens, step.p_target.shape[1])
     if num:
         blocks.append(top_columns(step.draft, step.plan, step.p_target, num))
-    packed = torch.cat([*(x[:, None].double() for x in single), *(x.double() for x in blocks)], dim=1).tolist()
+    packed = torch.cat([*(x[:, None] for x in single), blocks[0].double(), *blocks[1:]], dim=1).tolist()  # all float64
     if any(values[1] < 0 for values in packed):
         laws.blame(step.p_target, step.drafting, [1 + num for num in step.verify_len])
     return [

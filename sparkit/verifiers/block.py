@@ -51,7 +51,7 @@ class Block:
 
 def prefix_weights(ratio: Float[Tensor, "R gamma"]) -> Float[Tensor, "R gamma_plus_one"]:
     """w_0..w_gamma, each in [0, 1]."""
-    weights = [torch.ones_like(ratio[:, 0])]
-    for k in range(ratio.shape[1]):
-        weights.append((weights[-1] * ratio[:, k]).clamp(max=1))
+    weights = [ratio.new_ones(len(ratio))]
+    for one in ratio.unbind(1):
+        weights.append((weights[-1] * one).clamp(max=1))
     return torch.stack(weights, dim=1)
