@@ -21,7 +21,7 @@ from sparkit.protocols import Span, TargetOutput
 from sparkit.targets.cache import SlotCache
 from sparkit.targets.decoder import Decoder
 from sparkit.targets.marker import Marker, mark
-from sparkit.targets.plain import Attend
+from sparkit.targets.plain import Attend, multiplied
 from sparkit.targets.ragged import attention
 from sparkit.targets.transformer import Transformer
 
@@ -61,8 +61,7 @@ class TransformerTarget:
 
     def lm_head(self, hidden: Float[Tensor, "*N d"]) -> Float[Tensor, "*N V"]:
         """The output matrix alone."""
-        logits: Tensor = self.model.lm_head(hidden)
-        return logits
+        return multiplied(hidden, self.model.lm_head.weight)
 
     def new_cache(self, num_slots: int, max_len: int) -> SlotCache:
         """Empty slots of `max_len` positions each."""
@@ -86,7 +85,7 @@ class TransformerTarget:
         )
         for span in spans:
             cache.lengths[span.slot] = span.start + span.count
-        logits = self.model.logits(hidden if rows is None else hidden[rows])
+        logits = self.lm_head(self.model.norm(hidden if rows is None else hidden[rows]))
         return TargetOutput(logits, torch.cat(tapped, dim=-1) if tapped else hidden[:, :0])
 
     def _attention(self, spans: Sequence[Span], cache: SlotCache, marker: Marker) -> Attend:

@@ -5,11 +5,12 @@
 One token at batch 1 multiplies few numbers, so a step costs what its calls cost: module hooks, einops, views and small
 kernels. Here a layer is 5 matrix calls and about 15 small ones; queries and keys turn together, in place, so that keys
 and values stay side by side and enter the cache in one copy; the residual sum rides on the matrix product. On the CPU
-the matrices lie input-major, which a product with few rows reads a third faster. The same weights as the modules of
-`sparkit.targets.transformer`, equal up to rounding (tested). No gradients; moving or casting the modules needs a new
-one.
+the matrices lie input-major, which a product with few rows reads a third faster; with more tokens `W x^T` is what two
+cores share best (`MANY_TOKENS`). The same weights as the modules of `sparkit.targets.transformer`, equal up to rounding
+(tested). No gradients; moving or casting the modules needs a new one.
 """
 
+import sys
 from collections.abc import Callable
 
 import torch
@@ -26,12 +27,20 @@ Turn = tuple[Float[Tensor, "B width"], Float[Tensor, "B width"]]
 """Cosines and signed sines of every coordinate of queries and keys."""
 
 
+MANY_TOKENS, MANY_TOKENS_OF_LARGE = 16, 2
+"""From so many tokens on `W x^T` is taken: for gate and up, whose halves it leaves whole; and for large matrices.
+160 x 896, two cores, with 8, 16, 32, 128 tokens: 83 us for 74, 68 for 119, 126 for 225, 412 for 514; 576 x 3072 with 2,
+4, 8, 32 tokens: 690 us for 1060, 720 for 3100, 1070 for 2590, 1780 for 4110."""
+LARGE, TOO_LARGE = 2**19, 2**21
+"""Numbers of a matrix; larger than that it is not kept both ways."""
+
+
 class Plain:
     """Attention and feed-forward of one layer; the caller norms what is attended."""
 
     def __init__(self, attention: Attention, mlp_norm: RMSNorm, mlp: SwiGLU) -> None:
         self.qkv, self.out = _Affine(attention.qkv), _Affine(attention.out)
-        self.gate_up, self.down = _Affine(mlp.gate_up), _Affine(mlp.down)
+        self.gate_up, self.down = _Affine(mlp.gate_up, MANY_TOKENS), _Affine(mlp.down)
         self.num_turned = attention.heads + attention.kv_heads  # heads that carry a position
         self.width = self.num_turned * attention.head_size
         self.mlp_norm, self.floor = mlp_norm.weight, mlp_norm.floor_like(mlp_norm.weight)
@@ -44,8 +53,15 @@ class Plain:
         qkv = self.qkv(attended)
         self._turn(qkv[:, : self.width], turn)
         x = self.out.added(residual, attend(layer, qkv))
-        gate, up = self.gate_up(rms(x, self.mlp_norm, self.floor)).chunk(2, dim=1)
-        return self.down.added(x, F.silu(gate).mul_(up))
+        return self.down.added(x, self._gated(rms(x, self.mlp_norm, self.floor)))
+
+    def _gated(self, x: Float[Tensor, "B d"]) -> Float[Tensor, "B inner"]:
+        """silu(gate x) * up x."""
+        if self.gate_up.takes_rows(x):
+            gate, up = self.gate_up(x).chunk(2, dim=1)
+            return F.silu(gate).mul_(up)
+        gate, up = self.gate_up.columns(x).chunk(2)
+        return F.silu(gate).mul_(up).t()
 
     def turn(self, rope: Rope) -> Turn:
         """Cosines and sines of a flat row, one a coordinate."""
@@ -61,21 +77,53 @@ class Plain:
 
 
 class _Affine:
-    """A linear layer as its transposed matrix and bias."""
+    """A linear layer as its transposed matrix and bias, and the matrix itself where `W x^T` is sometimes better.
 
-    def __init__(self, linear: nn.Linear) -> None:
-        if linear.weight.device.type == "cpu":
-            linear.weight.data = linear.weight.data.t().contiguous().t()
-        self.matrix = linear.weight.t()
+    Args:
+        linear: the layer; on the CPU its weight comes to lie input-major.
+        many: from so many tokens on `W x^T` is better, unless the matrix is large.
+    """
+
+    def __init__(self, linear: nn.Linear, many: int = sys.maxsize) -> None:
+        weight = linear.weight
+        self.many = MANY_TOKENS_OF_LARGE if weight.numel() > LARGE else many
+        if weight.device.type != "cpu" or weight.numel() > TOO_LARGE:
+            self.many = sys.maxsize
+        self.whole = weight.detach().contiguous() if self.many < sys.maxsize else None
+        if weight.device.type == "cpu":
+            weight.data = weight.data.t().contiguous().t()
+        self.matrix = weight.t()
         self.bias: Tensor | None = linear.bias
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def takes_rows(self, x: Float[Tensor, "B k"]) -> bool:
+        """Whether `x W^T` is what to do."""
+        return len(x) < self.many
+
+    def __call__(self, x: Float[Tensor, "B k"]) -> Float[Tensor, "B n"]:
+        if not self.takes_rows(x):
+            return self.columns(x).t().contiguous()
         return x.mm(self.matrix) if self.bias is None else torch.addmm(self.bias, x, self.matrix)
 
-    def added(self, x: Tensor, change: Tensor) -> Tensor:
-        """The residual sum rides on the product."""
+    def columns(self, x: Float[Tensor, "B k"]) -> Float[Tensor, "n B"]:
+        """The layer by `W x^T`, a column a token."""
+        assert self.whole is not None
+        y = self.whole.mm(x.t())
+        return y if self.bias is None else y.add_(self.bias[:, None])
+
+    def added(self, x: Float[Tensor, "B n"], change: Float[Tensor, "B k"]) -> Float[Tensor, "B n"]:
+        """The residual sum rides on the product of few tokens."""
+        if not self.takes_rows(x):
+            return self(change).add_(x)
         x = torch.addmm(x, change, self.matrix)
         return x if self.bias is None else x.add_(self.bias)
+
+
+def multiplied(x: Float[Tensor, "*B k"], weight: Float[Tensor, "n k"]) -> Float[Tensor, "*B n"]:
+    """What a matrix as `nn.Linear` keeps it, such as an LM head, makes of x: a large one by `W x^T`."""
+    num = x.numel() // x.shape[-1]
+    if weight.device.type != "cpu" or weight.numel() <= LARGE or num < MANY_TOKENS_OF_LARGE:
+        return F.linear(x, weight)
+    return weight.mm(x.reshape(num, -1).t()).t().reshape(*x.shape[:-1], -1)
 
 
 def _head_norm(attention: Attention) -> Float[Tensor, "heads e"] | None:

@@ -10,7 +10,8 @@ from sparkit.protocols import Span
 from sparkit.targets.cache import SlotCache
 from sparkit.targets.marker import LONG_SPAN, MANY_SINGLES, mark
 from sparkit.targets.model import TransformerTarget
-from sparkit.targets.ragged import attend, store
+from sparkit.targets.plain import MANY_TOKENS
+from sparkit.targets.ragged import MANY_REQUESTS, attend, store
 from sparkit.targets.transformer import Transformer, TransformerConfig
 
 MAX_LEN = 48
@@ -63,12 +64,13 @@ def _naive(model: Transformer, text: Tensor, tokens_seen: Tensor) -> Tensor:
     return model.logits(hidden)
 
 
+@pytest.mark.parametrize("length", [MANY_TOKENS - 3, MANY_TOKENS + 4])
 @pytest.mark.parametrize("name", TARGETS)
-def test_decoder_equals_modules(name: str) -> None:
+def test_decoder_equals_modules(name: str, length: int) -> None:
     """Kills: the plain-call decoder drifting from the modules that are trained (order of q, k, v; a dropped bias)."""
-    target, text = TARGETS[name], _text(13, 5)
+    target, text = TARGETS[name], _text(length, 5)
     config = target.model.config
-    age = torch.arange(13)[:, None] - torch.arange(13)[None]
+    age = torch.arange(length)[:, None] - torch.arange(length)[None]
     near = (age >= 0) & (age < (config.sliding_window or 99))
     seen = torch.stack([near if i in config.sliding_layers else age >= 0 for i in range(3)])
     assert _close(_whole(target, text)[0], _naive(target.model, text, seen))
@@ -109,6 +111,22 @@ def test_order_of_the_batch_is_free(order: list[int], long: bool) -> None:
     out = target.forward(torch.cat([texts[i] for i in order]), [Span(i, 0, counts[i]) for i in order], cache)
     for i, logits in zip(order, out.logits.split([counts[i] for i in order]), strict=True):
         assert _close(logits, _whole(target, texts[i])[0])
+
+
+@pytest.mark.parametrize("name", ["one-key-head", "grouped"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_many_requests_equal_one_by_one(name: str, count: int) -> None:
+    """Kills: batched products for the fused kernel without the mask, without the scale, or of another request."""
+    target, num = TARGETS[name], MANY_REQUESTS + 2
+    texts = [_text(count + 2 + i, i) for i in range(num)]
+    cache = target.new_cache(num, MAX_LEN)
+    target.forward(
+        torch.cat([t[:-count] for t in texts]), [Span(i, 0, len(t) - count) for i, t in enumerate(texts)], cache
+    )
+    spans = [Span(i, cache.lengths[i], count) for i in range(num)]
+    out = target.forward(torch.cat([t[-count:] for t in texts]), spans, cache)
+    for text, logits in zip(texts, out.logits.split(count), strict=True):
+        assert _close(logits, _whole(target, text)[0][-count:])
 
 
 def test_many_single_tokens_behind_longer_spans_attend_apart() -> None:
