@@ -22,6 +22,7 @@ from sparkit.reports import comparison
 from sparkit.rounds import Round
 from sparkit.traces import TraceHeader, write_trace
 
+GRID = ("target", "confidence", "calibrator", "gamma", "temperature", "capacity", "seed")  # beside parts and batch
 STYLES = {"draft": "green", "correction": "bold red", "bonus": "bold cyan", "plain": "yellow"}
 
 
@@ -119,19 +120,20 @@ def _write_trace(path: Path, run: Run) -> None:
 
 def show(done: Done, out: Console, num_texts: int) -> None:
     """The comparison, and some texts with their tokens told apart."""
-    for each in tables(done.document["runs"]):
+    rows = done.document["runs"]
+    names = names_of(rows)
+    for each in tables(rows):
         out.print(each)
     out.print("[dim]tau: tokens a round, bonus included; plain: the same target without drafts, same process[/]")
-    slow = [row for row in done.document["runs"] if row["speedup"] is not None and row["speedup"] < 1]
-    for row in slow:
-        out.print(f"[yellow]{name(row)} on {row['domain']} is slower than plain decoding ({row['speedup']:.2f} x)[/]")
+    for name, row in zip(names, rows, strict=True):
+        if row["speedup"] is not None and row["speedup"] < 1:
+            out.print(f"[yellow]{name} on {row['domain']} is slower than plain decoding ({row['speedup']:.2f} x)[/]")
     for warning in mispriced_curves(done.runs):
         out.print(f"[yellow]{warning}[/]")
     if not done.document["is_complete"]:
         out.print("[yellow]interrupted: the numbers are those of what was decoded until then[/]")
-    lossy = {name(row) for row in done.document["runs"] if not row["lossless"]}
-    for run_name in sorted(lossy):
-        out.print(f"[bold red]{run_name} is declared LOSSY: its output is not the target's[/]")
+    for name in sorted({name for name, row in zip(names, rows, strict=True) if not row["lossless"]}):
+        out.print(f"[bold red]{name} is declared LOSSY: its output is not the target's[/]")
     for text in [t for t in done.document["texts"] if t["run"] == 0][:num_texts]:
         out.print()
         out.print(coloured(text))
@@ -147,9 +149,14 @@ def mispriced_curves(runs: Sequence[Run]) -> list[str]:
     return list(dict.fromkeys(warning for warning in found if warning))
 
 
-def name(row: dict[str, Any]) -> str:
-    """A run in a few words."""
-    recipe = row["recipe"]
+def names_of(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """A run in a few words, a row; of what a grid is made of, whatever is not the same in all."""
+    recipes = [row["recipe"] for row in rows]
+    varied = [key for key in GRID if len({str(recipe.get(key)) for recipe in recipes}) > 1]
+    return [", ".join([_parts(recipe), *(f"{key} {recipe.get(key)}" for key in varied)]) for recipe in recipes]
+
+
+def _parts(recipe: dict[str, Any]) -> str:
     head = f"-{recipe['head']}" if recipe.get("head") not in (None, "none") else ""
     verifier = "" if recipe["verifier"] == "rejection" else f" {recipe['verifier']}"
     return f"{recipe['drafter']}{head} {recipe['scheduler']}{verifier}"
@@ -158,12 +165,13 @@ def name(row: dict[str, Any]) -> str:
 def tables(rows: Sequence[dict[str, Any]]) -> list[Table]:
     """One table a run, a line a domain; plain decoding stands beside every line."""
     firsts = [i for i, row in enumerate(rows) if i == 0 or rows[i - 1]["domain"] == comparison.MACRO]
-    return [table(rows[i:j]) for i, j in zip(firsts, [*firsts[1:], len(rows)], strict=False)]
+    names = names_of(rows)
+    return [table(names[i], rows[i:j]) for i, j in zip(firsts, [*firsts[1:], len(rows)], strict=False)]
 
 
-def table(rows: Sequence[dict[str, Any]]) -> Table:
+def table(name: str, rows: Sequence[dict[str, Any]]) -> Table:
     """The lines of one run."""
-    title = f"{name(rows[0])}, batch {rows[0]['batch']}"
+    title = f"{name}, batch {rows[0]['batch']}"
     out = Table(
         title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True
     )
