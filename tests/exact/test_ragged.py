@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sparkit.protocols import Span
 from sparkit.targets.cache import SlotCache
-from sparkit.targets.marker import LONG_SPAN, MANY_SINGLES, mark
+from sparkit.targets.marker import CALL, LONG_SPAN, mark
 from sparkit.targets.model import TransformerTarget
 from sparkit.targets.plain import MANY_TOKENS
 from sparkit.targets.ragged import MANY_REQUESTS, attend, store
@@ -129,13 +129,23 @@ def test_many_requests_equal_one_by_one(name: str, count: int) -> None:
         assert _close(logits, _whole(target, text)[0][-count:])
 
 
+@pytest.mark.parametrize("short", [(6, 1), (1, 6)])
+@given(num=st.integers(1, 40))
+def test_one_short_prompt_beside_many_single_tokens(short: tuple[int, int], num: int) -> None:
+    """Kills: everybody padded to the prompt of one, whether it comes first or last."""
+    counts = [short[0]] + [1] * num if short[0] > 1 else [1] * num + [short[1]]
+    groups = mark([Span(slot, 5, count) for slot, count in enumerate(counts)]).groups
+    padded = sum((group.hi - group.lo) * group.width for group in groups)
+    assert padded + CALL * (len(groups) - 1) <= min(6 * (num + 1), num + 6 + CALL)
+
+
 def test_many_single_tokens_behind_longer_spans_attend_apart() -> None:
     """Kills: the group of those that rest cut one span off, or given the rows or slots of the others."""
-    target, num = TARGETS["grouped"], MANY_SINGLES + 3
+    target, num = TARGETS["grouped"], 14
     texts = [_text(4 + i, i) for i in range(num)]
     cache = target.new_cache(num, MAX_LEN)
     order = [2, 0, 5, *(i for i in range(num) if i not in (2, 0, 5))]  # slots of the two groups interleave
-    counts = [3, 4, 2, *([1] * MANY_SINGLES)]
+    counts = [3, 4, 3, *([1] * 11)]
     target.forward(
         torch.cat([texts[i][:-n] for i, n in zip(order, counts, strict=True) if len(texts[i]) > n]),
         [Span(i, 0, len(texts[i]) - n) for i, n in zip(order, counts, strict=True) if len(texts[i]) > n],
@@ -143,7 +153,7 @@ def test_many_single_tokens_behind_longer_spans_attend_apart() -> None:
     )
     spans = [Span(i, cache.lengths[i], n) for i, n in zip(order, counts, strict=True)]
     assert [group.width for group in mark(spans).groups] == [4, 1]
-    assert [group.width for group in mark(spans[:-1]).groups] == [4]
+    assert [group.width for group in mark(spans[:5]).groups] == [4]  # two of them are padded: that is cheaper
     out = target.forward(torch.cat([texts[s.slot][s.start :] for s in spans]), spans, cache)
     for span, logits in zip(spans, out.logits.split(counts), strict=True):
         assert _close(logits, _whole(target, texts[span.slot])[0][span.start :])
