@@ -100,6 +100,11 @@ def request_seed(run_seed: int, prompt_index: int, sample_index: int) -> int:
     return int(hash_address(*words))
 
 
+def _on_host(words: Tensor) -> bool:
+    """Whether a look at them makes nobody wait."""
+    return words.device.type == "cpu"
+
+
 def _outer(seeds: W, anchors: W, kinds: W, offsets: W) -> W:
     """Every purpose and offset of every row, [kinds, R, offsets]."""
     return hash_address(hash_address(seeds, anchors)[None, :, None], kinds[:, None, None], offsets[None, None])
@@ -126,19 +131,19 @@ class Addressed:
         """Of every purpose, at offsets 0..most; on the CPU as arrays, where a call on so few words costs a fifth."""
         seeds, anchors = self._address
         num, device = int(Purpose.GUMBEL), seeds.device
-        if device.type != "cpu":
+        if not _on_host(seeds):
             words = seeds, anchors, torch.arange(num, device=device), torch.arange(most + 1, device=device)
             return to_uniform(_outer(*words))
-        arrays = seeds.numpy(), anchors.numpy(), np.arange(num), np.arange(most + 1)
+        arrays = seeds.numpy(), anchors.numpy(), np.arange(num, dtype=np.int64), np.arange(most + 1, dtype=np.int64)
         return to_uniform(torch.from_numpy(_outer(*arrays)))
 
     def uniform(self, purpose: Purpose, offset: int | Int[Tensor, " R"]) -> Float[Tensor, " R"]:
         """The uniforms of one decision a row."""
         if isinstance(offset, int):
             return self._columns[purpose][offset] if offset <= self._WIDTH else self._uniforms(offset)[purpose, :, -1]
-        if offset.device.type != "cpu":
+        if not _on_host(offset):
             return to_uniform(hash_address(hash_address(*self._address), torch.full_like(offset, int(purpose)), offset))
-        most = int(offset.max())  # looking is cheaper than hashing here; elsewhere it would wait for the device
+        most = int(offset.max())  # looking is cheaper than hashing here, elsewhere it would wait for the device
         table = self._table if most <= self._WIDTH else self._uniforms(most)
         return table[purpose].gather(1, offset[:, None])[:, 0]
 

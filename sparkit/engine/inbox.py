@@ -14,21 +14,35 @@ from torch import Tensor
 from sparkit.protocols import Drafter, Span
 
 
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """Rows of a step's features; they are cut out when they are read, which most steps without a draft never see."""
+
+    features: Float[Tensor, "B taps_d"]
+    row: int
+    count: int
+
+    @property
+    def rows(self) -> Float[Tensor, "n taps_d"]:
+        """What belongs to the slot."""
+        return self.features[self.row : self.row + self.count]
+
+
 @dataclass(slots=True)
 class Inbox:
     """Features by slot, of the positions from `absorbed[slot]` on."""
 
     absorbed: dict[int, int] = field(default_factory=dict)
-    features: dict[int, list[Float[Tensor, "n taps_d"]]] = field(default_factory=dict)
+    features: dict[int, list[Letter]] = field(default_factory=dict)
 
-    def add(self, slot: int, features: Float[Tensor, "n taps_d"]) -> None:
+    def add(self, slot: int, letter: Letter) -> None:
         """Keeps the features of the next positions of a slot."""
         self.absorbed.setdefault(slot, 0)
-        self.features.setdefault(slot, []).append(features)
+        self.features.setdefault(slot, []).append(letter)
 
     def pending(self, slot: int) -> int:
         """Positions waiting in a slot."""
-        return sum(len(part) for part in self.features.get(slot, ()))
+        return sum(letter.count for letter in self.features.get(slot, ()))
 
     def deliver(self, drafter: Drafter, tokens: Mapping[int, Sequence[int]], device: torch.device) -> None:
         """Hands everything that waits in the slots of `tokens` (committed tokens by slot) to the drafter."""
@@ -36,7 +50,7 @@ class Inbox:
         if not slots:
             return
         spans = [Span(slot, self.absorbed[slot], self.pending(slot)) for slot in slots]
-        parts = [part for slot in slots for part in self.features[slot]]
+        parts = [letter.rows for slot in slots for letter in self.features[slot]]
         ids = [i for s in spans for i in tokens[s.slot][s.start : s.start + s.count]]
         drafter.absorb(
             parts[0] if len(parts) == 1 else torch.cat(parts),
@@ -54,4 +68,4 @@ class Inbox:
 
     def copy(self) -> "Inbox":
         """An independent copy; the tensors are never written to."""
-        return type(self)(dict(self.absorbed), {slot: list(parts) for slot, parts in self.features.items()})
+        return type(self)(dict(self.absorbed), {slot: list(letters) for slot, letters in self.features.items()})

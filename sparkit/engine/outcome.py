@@ -13,6 +13,7 @@ from torch import Tensor
 from sparkit.acceptance import rows_of
 from sparkit.engine import flat, laws, stops
 from sparkit.engine.evidence import Evidence, evidence, top_columns, top_tokens
+from sparkit.engine.inbox import Letter
 from sparkit.engine.requests import Sequence
 from sparkit.protocols import Span
 from sparkit.rounds import Origin, Token, TopTokens
@@ -126,7 +127,7 @@ def _emit(engine: "Engine", sequence: Sequence, candidates: list[Token]) -> tupl
 
 def _remember(engine: "Engine", step: "Step", slot: int, row: int, count: int) -> None:
     if engine.parts.drafter is not None and step.features is not None:
-        engine.inbox.add(slot, step.features[row : row + count])
+        engine.inbox.add(slot, Letter(step.features, row, count))
 
 
 def _read(engine: "Engine", step: "Step") -> list[Reading]:

@@ -3,9 +3,8 @@
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-import torch
-
 from sparkit.engine import Finished, Memories
+from sparkit.engine.inbox import Letter
 from sparkit.engine.requests import Sequence
 from sparkit.proofs.exploration import state_key
 from sparkit.proofs.freezing import Numbering
@@ -20,7 +19,7 @@ class World:
     requests: tuple[Sequence | Finished, ...]
     lengths: tuple[int, ...]  # of the target's cache
     absorbed: tuple[int | None, ...]
-    features: tuple[list[torch.Tensor], ...]  # waiting for the drafter
+    features: tuple[list[Letter], ...]  # waiting for the drafter
     memories: Memories
     num_steps: int
     known: dict[Address, Known]
@@ -72,5 +71,5 @@ class World:
     def key(self, number: Numbering) -> Hashable:
         """What makes two worlds one."""
         texts = tuple((type(s), tuple(t.id for t in s.text)) for s in self.requests)
-        owed = tuple(sum(len(part) for part in parts) for parts in self.features)
+        owed = tuple(sum(letter.count for letter in letters) for letters in self.features)
         return state_key(texts, self.memories, number, owed, self.known, self.num_steps)

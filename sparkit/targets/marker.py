@@ -115,7 +115,7 @@ def _members(spans: Sequence[Span]) -> Iterator[list[Span]]:
 
 
 def _cut(run: Iterable[Span]) -> Iterator[list[Span]]:
-    """Runs of equal spans; they join while slots from first to last, times the longest span, grow by less than a call."""
+    """Runs of equal spans, joined while slots from first to last, times the longest span, grow by less than a call."""
     group: list[Span] = []
     lo = hi = width = 0
     for count, equal in groupby(run, lambda span: span.count):

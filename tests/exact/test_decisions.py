@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from sparkit import decisions
 from sparkit.decisions import AddressedSource, CoupledSource, Purpose, hash_address, request_seed, to_uniform
 from tests.statistics import assert_law
 
@@ -28,6 +29,22 @@ def test_an_offset_a_row_is_the_same_address() -> None:
     offsets = torch.tensor([1, 2, 17, 4])
     mixed = rows.uniform(Purpose.NEXT, offsets)
     assert mixed.tolist() == [float(rows.uniform(Purpose.NEXT, int(k))[r]) for r, k in enumerate(offsets)]
+
+
+def test_the_host_and_a_device_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kills: arrays that wrap, shift or round otherwise than tensors; a table asked at another place than the hash."""
+    offsets = torch.tensor([1, 8, 17, 40])
+
+    def everything() -> torch.Tensor:
+        found = []
+        for purpose in (Purpose.DRAFT, Purpose.ACCEPT, Purpose.NEXT, Purpose.PLAIN, Purpose.PROBE):
+            rows = AddressedSource().at(SEEDS, ANCHORS)
+            found += [rows.uniform(purpose, offset) for offset in (0, 1, 16, 17, 40, offsets, offsets.clamp(max=16))]
+        return torch.stack(found)
+
+    on_host = everything()
+    monkeypatch.setattr(decisions, "_on_host", lambda words: False)
+    assert torch.equal(everything(), on_host)
 
 
 def test_no_two_addresses_share_a_value() -> None:
@@ -64,8 +81,16 @@ def test_coins_are_draws_of_the_same_uniforms() -> None:
 
 
 def test_the_hash_is_splitmix64() -> None:
-    """Kills: any change of the hash, which would change every recorded text. First output for state 0 [Steele 2014]."""
+    """Kills: any change of the hash, which would change every recorded text; a sign bit shifted in.
+
+    First output for state 0 [Steele 2014], and the generator's first five for seed 1234567.
+    """
     assert int(hash_address(torch.tensor(0))) & (2**64 - 1) == 0xE220A8397B1DCDAF
+    states = torch.tensor(1234567) + torch.arange(5) * -7046029254386353131
+    found = [int(bits) & (2**64 - 1) for bits in hash_address(states)]
+    assert found == [
+        6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821,
+    ]  # fmt: skip
 
 
 def test_request_seeds_depend_on_run_prompt_and_sample() -> None:
