@@ -70,8 +70,9 @@ class Known(NamedTuple):
         """Whether `num_requests` may expect more from drafting than it costs."""
         if self.num_rounds < MIN_ROUNDS or not self.usually.steps:
             return True
-        usual = prices(capacity).won(self.usually) / self.usually.num_rounds
-        return self.won_lately(capacity) + USUAL * num_requests * usual > 0
+        priced = prices(capacity)
+        usual = priced.won(self.usually) / self.usually.num_rounds
+        return FADING**self.num_rests * priced.won(self.lately) + USUAL * num_requests * usual > 0
 
 
 @dataclass(frozen=True, slots=True)
