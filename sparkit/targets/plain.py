@@ -28,10 +28,10 @@ Turn = tuple[Float[Tensor, "B width"], Float[Tensor, "B width"]]
 
 
 MANY_TOKENS, MANY_TOKENS_OF_LARGE = 4, 2
-"""From so many tokens on `W x^T` is taken: for gate and up, whose halves it leaves whole; and for large matrices.
-160 x 896, two cores, with 4, 16, 32, 128 tokens: 59 us for 97, 68 for 119, 126 for 225, 412 for 514; 576 x 3072 with 2,
-4, 8, 32 tokens: 690 us for 1060, 720 for 3100, 1070 for 2590, 1780 for 4110. Alone, 8 tokens take as long either way,
-between all that a step does a pass over twelve layers takes 8.9 ms for 9.9."""
+"""From so many tokens on `W x^T` is taken: for gate and up, whose halves it leaves whole; and for large matrices. By
+`benchmarks/products.py` on two cores 576 x 3072 with 2, 4 and 16 tokens takes 600 us for 780, 750 for 2400 and 1500 for
+1890; 160 x 896 alone as long either way, but between all that a step does a pass of the bundled target with 4, 8, 16,
+32 and 64 tokens takes 7.0 ms for 7.9, 8.1 for 9.0, 8.4 for 9.3, 11.9 for 12.8 and 16.7 for 17.6."""
 LARGE, TOO_LARGE = 2**19, 2**21
 """Numbers of a matrix; larger than that it is not kept both ways."""
 

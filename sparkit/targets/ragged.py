@@ -136,26 +136,6 @@ def _attend_group(
     # "(S w) (kv g) e -> S kv (w g) e": the query heads that share a key head are just more queries, so keys and
     # values are read once and never repeated; with one key head both ways are views. (einops costs 5 us a call here.)
     queries = q.reshape(-1, width, kv, heads // kv, size).transpose(1, 2).reshape(len(keys), kv, -1, size)
-    out = _weighed(queries, keys, values, mask)
+    out = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
     out = out.reshape(len(keys), kv, width, -1, size).transpose(1, 2).reshape(-1, heads, size)
     return out if group.scatter is None else out[group.scatter]
-
-
-MANY_REQUESTS = 16
-"""From so many on, two batched products beat the fused kernel of the CPU if there is one key head: 1.3 times at 16
-requests of one token, 1.7 at 32, 2.0 at 64; 1.5 at 32 of eight tokens (two cores; with fewer requests it is slower)."""
-
-
-def _weighed(
-    queries: Float[Tensor, "S kv queries e"],
-    keys: Float[Tensor, "S kv key_len e"],
-    values: Float[Tensor, "S kv key_len e"],
-    mask: Float[Tensor, "S 1 queries key_len"] | None,
-) -> Float[Tensor, "S kv queries e"]:
-    """softmax(q k^T / sqrt(e) + mask) v."""
-    is_wide = queries.dtype in (torch.float32, torch.float64)  # scores in half precision would be a demotion
-    if queries.device.type != "cpu" or mask is None or not is_wide or keys.shape[1] > 1 or len(keys) < MANY_REQUESTS:
-        return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
-    scale = queries.shape[3] ** -0.5
-    scores = torch.baddbmm(mask[:, 0], queries[:, 0], keys[:, 0].transpose(1, 2), alpha=scale)
-    return torch.bmm(scores.softmax(-1), values[:, 0])[:, None]

@@ -11,7 +11,7 @@ from sparkit.targets.cache import SlotCache
 from sparkit.targets.marker import CALL, LONG_SPAN, mark
 from sparkit.targets.model import TransformerTarget
 from sparkit.targets.plain import MANY_TOKENS
-from sparkit.targets.ragged import MANY_REQUESTS, attend, store
+from sparkit.targets.ragged import attend, store
 from sparkit.targets.transformer import Transformer, TransformerConfig
 
 MAX_LEN = 48
@@ -111,22 +111,6 @@ def test_order_of_the_batch_is_free(order: list[int], long: bool) -> None:
     out = target.forward(torch.cat([texts[i] for i in order]), [Span(i, 0, counts[i]) for i in order], cache)
     for i, logits in zip(order, out.logits.split([counts[i] for i in order]), strict=True):
         assert _close(logits, _whole(target, texts[i])[0])
-
-
-@pytest.mark.parametrize("name", ["one-key-head", "grouped"])
-@pytest.mark.parametrize("count", [1, 3])
-def test_many_requests_equal_one_by_one(name: str, count: int) -> None:
-    """Kills: batched products for the fused kernel without the mask, without the scale, or of another request."""
-    target, num = TARGETS[name], MANY_REQUESTS + 2
-    texts = [_text(count + 2 + i, i) for i in range(num)]
-    cache = target.new_cache(num, MAX_LEN)
-    target.forward(
-        torch.cat([t[:-count] for t in texts]), [Span(i, 0, len(t) - count) for i, t in enumerate(texts)], cache
-    )
-    spans = [Span(i, cache.lengths[i], count) for i in range(num)]
-    out = target.forward(torch.cat([t[-count:] for t in texts]), spans, cache)
-    for text, logits in zip(texts, out.logits.split(count), strict=True):
-        assert _close(logits, _whole(target, text)[0][-count:])
 
 
 @pytest.mark.parametrize("short", [(6, 1), (1, 6)])
