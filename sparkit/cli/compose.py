@@ -57,7 +57,7 @@ def command(
 
     Ctrl-C keeps what was decoded until then: printed, written, `is_complete` false in the document, exit code 130.
     """
-    from sparkit.cli import composing
+    from sparkit.cli import comparing, composing
     from sparkit.recipe import Recipe
 
     fixed = {
@@ -82,7 +82,7 @@ def command(
     if json is not None:
         write_json(done.document, json)
     if json != "-":
-        composing.show(done, console(json), show)
+        comparing.show(done, console(json), show)
     if not done.document["is_complete"]:
         raise typer.Exit(130)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, replace
 
-from sparkit.cli.composing import names_of
+from sparkit.cli.comparing import names_of
 from sparkit.recipe import Recipe
 
 
@@ -20,3 +20,11 @@ def test_a_grid_names_what_varies_and_nothing_else() -> None:
         "dspark-rnn fixed block, gamma 7, temperature 0.0",
         "dspark-rnn fixed block, gamma 4, temperature 0.0",
     ]
+
+
+def test_what_only_differs_with_the_drafter_is_not_told() -> None:
+    """Kills: the path of each drafter's own calibration in every title."""
+    own = [Recipe(drafter=name, calibrator=f"sts:path=/a/long/path/{name}/sts.json") for name in ("dspark", "dflash")]
+    assert names_of(_rows(*own)) == ["dspark greedy", "dflash greedy"]
+    other = _rows(own[0], replace(own[0], calibrator="identity"))
+    assert names_of(other) == ["dspark greedy, calibrator sts:path=sts.json", "dspark greedy, calibrator identity"]
