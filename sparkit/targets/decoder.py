@@ -18,7 +18,7 @@ from sparkit.targets.transformer import DecoderLayer, Transformer, rms
 
 
 class Decoder:
-    """Views of a model's weights; changing those in place changes both, `.to` and `.double` need a new one."""
+    """Made of a model's weights, in part copies: weights that change, in place or by `.to`, need a new one."""
 
     def __init__(self, model: Transformer) -> None:
         layers = [layer for layer in model.layers if isinstance(layer, DecoderLayer)]

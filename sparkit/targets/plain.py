@@ -7,7 +7,7 @@ kernels. Here a layer is 5 matrix calls and about 15 small ones; queries and key
 and values stay side by side and enter the cache in one copy; the residual sum rides on the matrix product. On the CPU
 the matrices lie input-major, which a product with few rows reads a third faster; with more tokens `W x^T` is what two
 cores share best (`MANY_TOKENS`). The same weights as the modules of `sparkit.targets.transformer`, equal up to rounding
-(tested). No gradients; moving or casting the modules needs a new one.
+(tested). No gradients; changing, moving or casting the weights needs a new one.
 """
 
 import sys
@@ -87,9 +87,7 @@ class _Affine:
 
     def __init__(self, linear: nn.Linear, many: int = sys.maxsize) -> None:
         weight = linear.weight
-        self.many = MANY_TOKENS_OF_LARGE if weight.numel() > LARGE else many
-        if weight.device.type != "cpu" or weight.numel() > TOO_LARGE:
-            self.many = sys.maxsize
+        self.many = sys.maxsize if weight.numel() > TOO_LARGE else _least_tokens(weight, many)
         self.whole = weight.detach().contiguous() if self.many < sys.maxsize else None
         if weight.device.type == "cpu":
             weight.data = weight.data.t().contiguous().t()
@@ -122,9 +120,16 @@ class _Affine:
 def multiplied(x: Float[Tensor, "*B k"], weight: Float[Tensor, "n k"]) -> Float[Tensor, "*B n"]:
     """What a matrix as `nn.Linear` keeps it, such as an LM head, makes of x: a large one by `W x^T`."""
     num = x.numel() // x.shape[-1]
-    if weight.device.type != "cpu" or weight.numel() <= LARGE or num < MANY_TOKENS_OF_LARGE:
+    if num < _least_tokens(weight):
         return F.linear(x, weight)
     return weight.mm(x.reshape(num, -1).t()).t().reshape(*x.shape[:-1], -1)
+
+
+def _least_tokens(weight: Tensor, otherwise: int = sys.maxsize) -> int:
+    """From how many tokens on `W x^T` is better; `otherwise` for a matrix that is not large."""
+    if weight.device.type != "cpu":
+        return sys.maxsize
+    return MANY_TOKENS_OF_LARGE if weight.numel() > LARGE else otherwise
 
 
 def _head_norm(attention: Attention) -> Float[Tensor, "heads e"] | None:
