@@ -52,7 +52,7 @@ def passes(requests: int, tokens: int, repeats: int) -> dict[str, float]:
     """Of twelve layers, in which gate and up take either way."""
     torch.manual_seed(0)
     target = TransformerTarget(Transformer(BUNDLED))
-    cache, kept = target.new_cache(requests, 256), [layer.gate_up for layer in target.decoder.layers]
+    cache, kept = target.new_cache(requests, 256), [layer.gate_up for layer in target.decoder.layers.layers]
     for slot in range(requests):
         target.forward(torch.arange(KEYS) + 8, [Span(slot, 0, KEYS)], cache)
     spans, row = [Span(slot, KEYS, tokens) for slot in range(requests)], torch.arange(requests * tokens) % 1000

@@ -189,8 +189,9 @@ def draw(p: Float[Tensor, "N V"], uniform: Float[Tensor, " N"]) -> Int[Tensor, "
     total (2^-53 * total is more than half its last digit, or total is a power of two), so a token without mass is
     never returned.
     """
-    if p.device.type == "mps":  # no float64 there; the law is unchanged by where it is summed
+    if p.is_mps:  # no float64 there; the law is unchanged by where it is summed
         return draw(p.cpu(), uniform.cpu()).to(p.device)
     cumulative = p.cumsum(-1, dtype=torch.float64)
-    point = cumulative[:, -1:] * uniform.double()[:, None]
-    return torch.searchsorted(cumulative, point, right=True)[:, 0].clamp_(max=p.shape[1] - 1)  # clamped: nan only
+    last = p.shape[1] - 1
+    point = cumulative.narrow(1, last, 1) * uniform.double().unsqueeze(1)  # a block draws in turn: no indexing here
+    return torch.searchsorted(cumulative, point, right=True).squeeze(1).clamp_(max=last)  # clamped: nan only

@@ -23,7 +23,7 @@ from sparkit.drafters.blockwise import Blocks, attend_blocks, lay_out
 from sparkit.drafters.config import DrafterConfig
 from sparkit.drafters.rotary import Rotary, keys_and_values
 from sparkit.protocols import HEADS, SerialHead
-from sparkit.targets.plain import Attend, Plain
+from sparkit.targets.plain import PlainLayers
 from sparkit.targets.transformer import DecoderLayer, Mix, RMSNorm, Rope, rms, rotate
 
 Embed = Callable[[Int[Tensor, "*N"]], Float[Tensor, "*N d"]]
@@ -69,19 +69,9 @@ class BlockBackbone(nn.Module):
         """`context` as decoding runs it."""
         return PlainContext(self)
 
-    def plain(self) -> list[Plain]:
+    def plain(self) -> PlainLayers:
         """The layers as decoding runs them."""
-        return [Plain(layer.attention, layer.mlp_norm, layer.mlp) for layer in self.layers]  # type: ignore[arg-type]
-
-    def plain_block(
-        self, inputs: Float[Tensor, "B d"], rope: Rope, plain: Sequence[Plain], attend: Attend
-    ) -> Float[Tensor, "B d"]:
-        """`block` on plain layers."""
-        x, turn = inputs, plain[0].turn(rope)
-        for index, (layer, one) in enumerate(zip(self.layers, plain, strict=True)):
-            x = one(x, layer.attention_norm(x), turn, index, attend)  # type: ignore[operator]
-        hidden: Tensor = self.norm(x)
-        return hidden
+        return PlainLayers(self.layers, self.norm)
 
     def predicted(self, hidden: Float[Tensor, "N slots d"]) -> Float[Tensor, "N gamma d"]:
         """The slots that predict: all of them, or the masks only."""
@@ -98,6 +88,8 @@ class PlainContext:
         decoder, attentions = backbone.config.decoder, [layer.attention for layer in backbone.layers]
         first = decoder.num_heads * decoder.head_size
         self.backbone, self.shape = backbone, (len(attentions), 2, decoder.kv_heads, decoder.head_size)
+        self.fc, self.hidden_norm = backbone.fc.weight, backbone.hidden_norm.weight
+        self.floor = backbone.hidden_norm.floor_like(self.hidden_norm)
         self.weight = torch.cat([a.qkv.weight[first:] for a in attentions]).detach()  # type: ignore[index, union-attr]
         biased = decoder.attention_bias
         self.bias = torch.cat([a.qkv.bias[first:] for a in attentions]).detach() if biased else None  # type: ignore[index, union-attr]
@@ -108,12 +100,11 @@ class PlainContext:
         self, features: Float[Tensor, "L taps_d"], positions: Int[Tensor, " L"]
     ) -> tuple[Float[Tensor, "layers L kv e"], Float[Tensor, "layers L kv e"]]:
         """Keys (normed and rotated) and values of H_ctx."""
-        backbone = self.backbone
-        states = backbone.hidden_norm(backbone.fc(features))
+        states = rms(F.linear(features, self.fc), self.hidden_norm, self.floor)
         keys, values = F.linear(states, self.weight, self.bias).view(-1, *self.shape).unbind(2)
         if self.norm is not None:
-            keys = rms(keys, self.norm, backbone.hidden_norm.floor_like(keys))
-        turned = rotate(keys.flatten(1, 2), backbone.rotary(positions, states))
+            keys = rms(keys, self.norm, self.floor)
+        turned = rotate(keys.flatten(1, 2), self.backbone.rotary(positions, states))
         return turned.view(keys.shape).transpose(0, 1), values.transpose(0, 1)
 
 

@@ -86,8 +86,8 @@ class BlockDrafter:
         ids[:, 0] = anchors.tokens
         inputs = self.target.embed(ids.flatten())
         attend = attention(self.cache, marker, config.decoder.num_heads)
-        hidden = backbone.plain_block(inputs, backbone.rotary(marker.positions, inputs), self._plain, attend)
-        return backbone.predicted(hidden.view(-1, slots, hidden.shape[1]))
+        hidden, _ = self._plain(inputs, backbone.rotary(marker.positions, inputs), attend)
+        return backbone.predicted(self._plain.normed(hidden).view(-1, slots, hidden.shape[1]))
 
     def _draw(
         self,

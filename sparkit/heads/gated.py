@@ -6,16 +6,28 @@
 6
 """
 
+from typing import NamedTuple
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from sparkit.protocols import HEADS
 
 
+class Weights(NamedTuple):
+    """The layers as functions take them, looked up once a block: a module's call costs more than its product."""
+
+    embedding: Float[Tensor, "V r"]
+    gate: Float[Tensor, "r d_r"]
+    bias: Float[Tensor, " r"]
+    to_logits: Float[Tensor, "V r"]
+
+
 @HEADS.register("gated", summary="markov, each transition feature gated by the backbone's state")
 class GatedHead(nn.Module):
-    """See `sparkit.protocols.SerialHead`."""
+    """See `sparkit.protocols.SerialHead`; its state is the weights that every step reads."""
 
     def __init__(self, vocab_size: int, rank: int = 64, hidden_size: int = 0) -> None:
         super().__init__()
@@ -28,27 +40,28 @@ class GatedHead(nn.Module):
         self.gate = nn.Linear(hidden_size + rank, rank)
         self.to_logits = nn.Linear(rank, vocab_size, bias=False)
 
-    def start(self, anchor: Int[Tensor, " R"]) -> None:
-        """No state beyond the previous token."""
+    def start(self, anchor: Int[Tensor, " R"]) -> Weights:
+        """Nothing but the weights."""
+        return Weights(self.embedding.weight, self.gate.weight, self.gate.bias, self.to_logits.weight)
 
     def step(
-        self, state: None, previous_token: Int[Tensor, " R"], hidden: Float[Tensor, "R d"]
-    ) -> tuple[Float[Tensor, "R V"], None]:
+        self, state: Weights, previous_token: Int[Tensor, " R"], hidden: Float[Tensor, "R d"]
+    ) -> tuple[Float[Tensor, "R V"], Weights]:
         """One position."""
-        return self._bias(self.embedding(previous_token), hidden), None
+        return _bias(state, state.embedding.index_select(0, previous_token), hidden), state
 
     def block(
         self, previous_tokens: Int[Tensor, "N gamma"], hidden: Float[Tensor, "N gamma d"]
     ) -> Float[Tensor, "N gamma V"]:
         """The same for known previous tokens."""
-        return self._bias(self.embedding(previous_tokens), hidden)
+        return _bias(self.start(previous_tokens[:, 0]), self.embedding(previous_tokens), hidden)
 
     def previous_embedding(self, previous_tokens: Int[Tensor, "N gamma"]) -> Float[Tensor, "N gamma r"]:
         """W1[x_{k-1}], ungated."""
         embedded: Tensor = self.embedding(previous_tokens)
         return embedded
 
-    def _bias(self, embedded: Float[Tensor, "*N r"], hidden: Float[Tensor, "*N d"]) -> Float[Tensor, "*N V"]:
-        gate = torch.sigmoid(self.gate(torch.cat((hidden, embedded), dim=-1)))
-        bias: Tensor = self.to_logits(gate * embedded)
-        return bias
+
+def _bias(weights: Weights, embedded: Float[Tensor, "*N r"], hidden: Float[Tensor, "*N d"]) -> Float[Tensor, "*N V"]:
+    gate = torch.sigmoid(F.linear(torch.cat((hidden, embedded), dim=-1), weights.gate, weights.bias))
+    return F.linear(gate * embedded, weights.to_logits)

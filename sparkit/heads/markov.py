@@ -10,13 +10,17 @@ one row of a table and one small product. At k = 1 the previous token is the anc
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from sparkit.protocols import HEADS
 
 
 @HEADS.register("markov", summary="low-rank transition table W1[x_prev] W2 (default)")
 class MarkovHead(nn.Module):
-    """See `sparkit.protocols.SerialHead`."""
+    """See `sparkit.protocols.SerialHead`; its state is W1 and W2.
+
+    They are looked up once a block and taken by functions: a module's call costs more than so small a product.
+    """
 
     def __init__(self, vocab_size: int, rank: int = 64, hidden_size: int = 0) -> None:
         super().__init__()
@@ -28,14 +32,15 @@ class MarkovHead(nn.Module):
         self.embedding = nn.Embedding(vocab_size, rank, _weight=table if table.is_meta else table.normal_())
         self.to_logits = nn.Linear(rank, vocab_size, bias=False)
 
-    def start(self, anchor: Int[Tensor, " R"]) -> None:
-        """No state beyond the previous token."""
+    def start(self, anchor: Int[Tensor, " R"]) -> tuple[Tensor, Tensor]:
+        """W1 and W2."""
+        return self.embedding.weight, self.to_logits.weight
 
     def step(
-        self, state: None, previous_token: Int[Tensor, " R"], hidden: Float[Tensor, "R d"]
-    ) -> tuple[Float[Tensor, "R V"], None]:
+        self, state: tuple[Tensor, Tensor], previous_token: Int[Tensor, " R"], hidden: Float[Tensor, "R d"]
+    ) -> tuple[Float[Tensor, "R V"], tuple[Tensor, Tensor]]:
         """W1[x_{k-1}] W2."""
-        return self.to_logits(self.embedding(previous_token)), None
+        return F.linear(state[0].index_select(0, previous_token), state[1]), state
 
     def block(
         self, previous_tokens: Int[Tensor, "N gamma"], hidden: Float[Tensor, "N gamma d"]

@@ -1,4 +1,4 @@
-"""One decoder layer as plain tensor calls: what a decoding step really runs, in the target and in the drafters.
+"""Decoder layers as plain tensor calls: what a decoding step really runs, in the target and in the drafters.
 
     x = residual + out(attend(turn(qkv(attended)))),   x + down(silu(gate x') * up x'),   x' = norm(x)
 
@@ -11,14 +11,14 @@ cores share best (`MANY_TOKENS`). The same weights as the modules of `sparkit.ta
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sparkit.targets.transformer import Attention, RMSNorm, Rope, SwiGLU, rms
+from sparkit.targets.transformer import Attention, DecoderLayer, RMSNorm, Rope, SwiGLU, rms
 
 Attend = Callable[[int, Tensor], Tensor]
 """(layer, qkv [B, (heads + 2 kv) e], queries and keys turned) -> [B, heads e]."""
@@ -75,6 +75,36 @@ class Plain:
             x.copy_(rms(x.reshape(-1, *self.head_norm.shape), self.head_norm, self.floor).flatten(1))
         swapped = x.index_select(1, self.swap)
         x.mul_(turn[0]).addcmul_(swapped, turn[1])
+
+
+class PlainLayers:
+    """Decoder layers one after the other, with their norms and the last one.
+
+    Args:
+        layers: in order.
+        norm: what comes behind the last of them.
+    """
+
+    def __init__(self, layers: Iterable[nn.Module], norm: RMSNorm) -> None:
+        decoders = [layer for layer in layers if isinstance(layer, DecoderLayer)]
+        self.layers = [Plain(layer.attention, layer.mlp_norm, layer.mlp) for layer in decoders]
+        self.norms = [layer.attention_norm.weight for layer in decoders]
+        self.last_norm, self.floor = norm.weight, norm.floor_like(norm.weight)
+
+    def __call__(
+        self, x: Float[Tensor, "B d"], rope: Rope, attend: Attend, taps: Sequence[int] = ()
+    ) -> tuple[Float[Tensor, "B d"], list[Float[Tensor, "B d"]]]:
+        """The last layer's output before the last norm, and the outputs of the tapped layers (-1: x) in their order."""
+        turn, tapped = self.layers[0].turn(rope), {-1: x}
+        for index, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
+            x = layer(x, rms(x, norm, self.floor), turn, index, attend)
+            if index in taps:
+                tapped[index] = x
+        return x, [tapped[tap] for tap in taps]
+
+    def normed(self, x: Float[Tensor, "B d"]) -> Float[Tensor, "B d"]:
+        """After the last norm."""
+        return rms(x, self.last_norm, self.floor)
 
 
 class _Affine:

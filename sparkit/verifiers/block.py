@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sparkit.acceptance import admitted, likelihood_ratio, rows_of
+from sparkit.acceptance import likelihood_ratio, rows_of
 from sparkit.decisions import AddressedSource, Decisions, Purpose
 from sparkit.protocols import VERIFIERS
 from sparkit.rounds import Draft, Plan, Verdict
@@ -31,7 +31,7 @@ class Block:
         """See `Verifier`."""
         gamma = draft.tokens.shape[1]
         weight = prefix_weights(likelihood_ratio(draft, plan, p_target))
-        keep_prob = torch.where(admitted(draft, plan), weight[:, 1:], 0.0)  # h_l = w_l
+        keep_prob = weight[:, 1:].clone()  # h_l = w_l, and 0 behind it, where ratio and weight are
         inner = torch.arange(1, gamma + 1, device=weight.device) < plan.verify_len[:, None]
         if gamma > 1:
             judged = p_target[rows_of(plan, gamma)[:, 1:]]
