@@ -145,5 +145,8 @@ def _sparkit(
 
 
 def main() -> None:
-    """Run the command line: exit code 0 done, 1 the answer is no, 2 a mistake in what was asked, 130 interrupted."""
+    """Run the command line.
+
+    Exit code 0 done, 1 the answer is no, 2 a mistake in what was asked, 3 a process of a sweep died, 130 interrupted.
+    """
     app(prog_name="sparkit")

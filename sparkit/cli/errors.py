@@ -13,6 +13,7 @@ from contextlib import contextmanager
 MISTAKES = (ValueError, LookupError, OSError)
 OURS = (KeyError, IndexError, BrokenPipeError)
 EXIT_MISTAKE = 2
+EXIT_DIED = 3  # a process that worked for us: not the user's doing, and no answer either
 EXIT_INTERRUPTED = 130
 
 

@@ -142,16 +142,18 @@ def _appendix_a(json: str | None) -> None:
 
 
 def _all(named: dict[str, str], examples: int | None, jobs: int, json: str | None) -> None:
-    """Ctrl-C (or a polite kill) keeps what is done: printed, written, marked as not complete, exit code 130."""
+    """What ends early keeps what is done: printed, written, marked as not complete.
+
+    Exit code 130 after Ctrl-C or a polite kill, 3 when a process died; 1 when what was judged already holds a fault.
+    """
     from sparkit.cli.environment import environment
-    from sparkit.cli.errors import EXIT_INTERRUPTED
     from sparkit.proofs.matrix import everything
     from sparkit.proofs.reading import matrix_summary, matrix_table
     from sparkit.proofs.sweep import NUM_EXAMPLES, Report, sweep
 
     out, groups = console(json), everything(named)
     report = Report(sum(len(group.recipes) for group in groups), environment("cpu"), jobs)
-    _fill(report, sweep(groups, examples or NUM_EXAMPLES, jobs), out, json)
+    code = _fill(report, sweep(groups, examples or NUM_EXAMPLES, jobs), out, json)
     document = report.document()
     if json is not None:
         write_json(document, json)
@@ -159,16 +161,19 @@ def _all(named: dict[str, str], examples: int | None, jobs: int, json: str | Non
         out.print(matrix_table(document["runs"]))
         for line in matrix_summary(document):
             out.print(line)
-    if report.wrong or not report.is_complete:
-        raise typer.Exit(1 if report.wrong else EXIT_INTERRUPTED)
+    if report.wrong or code:
+        raise typer.Exit(1 if report.wrong else code)
 
 
-def _fill(report: Any, found: Any, out: Any, json: str | None) -> None:
+def _fill(report: Any, found: Any, out: Any, json: str | None) -> int:
+    """Judges one group after the other; returns 0, or the exit code of what ended it early."""
     import signal
     import time
     from concurrent.futures.process import BrokenProcessPool
 
     from rich.progress import Progress, TimeElapsedColumn
+
+    from sparkit.cli.errors import EXIT_DIED, EXIT_INTERRUPTED
 
     # a background shell ignores Ctrl-C's signal, and a polite kill should keep as much
     before = [(n, signal.signal(n, signal.default_int_handler)) for n in (signal.SIGINT, signal.SIGTERM)]
@@ -182,10 +187,13 @@ def _fill(report: Any, found: Any, out: Any, json: str | None) -> None:
                 if json not in (None, "-") and time.monotonic() - saved > SAVE_EVERY:
                     write_json(report.document(), str(json))
                     saved = time.monotonic()
+        return 0
     except KeyboardInterrupt:
         out.print("[yellow]interrupted[/]: what was judged so far is kept")
+        return EXIT_INTERRUPTED
     except BrokenProcessPool:
         out.print("[red]a process died[/] (killed, or out of memory): what was judged so far is kept; try fewer --jobs")
+        return EXIT_DIED
     finally:
         found.close()
         for number, handler in before:

@@ -280,6 +280,7 @@ def test_the_matrix_on_the_command_line(jobs: str, sparkit_cli, tmp_path) -> Non
 
 INTERRUPTED = """
 import os, signal, sys
+from concurrent.futures.process import BrokenProcessPool
 from sparkit.proofs import prove, sweep
 
 judged, searched = sweep.sweep, prove.search
@@ -288,6 +289,8 @@ number = getattr(signal, sys.argv[1], None)  # a process of the pool imports thi
 def two_groups(*args):
     for index, runs in enumerate(judged(*args)):
         if index == 2:
+            if number is None:
+                raise BrokenProcessPool("a process died")
             os.kill(os.getpid(), number)
         yield runs
 
@@ -307,17 +310,24 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize(("number", "jobs"), [("SIGINT", "1"), pytest.param("SIGTERM", "2", marks=pytest.mark.slow)])
-def test_an_interrupted_matrix_keeps_what_is_done(number: str, jobs: str, tmp_path) -> None:
-    """Kills: an hour's work thrown away; a traceback; processes left behind (the run would not come back)."""
+@pytest.mark.parametrize(
+    ("number", "jobs", "code", "word"),
+    [
+        ("SIGINT", "1", 130, "interrupted"),
+        ("a death", "1", 3, "a process died"),
+        pytest.param("SIGTERM", "2", 130, "interrupted", marks=pytest.mark.slow),
+    ],
+)
+def test_a_matrix_that_ends_early_keeps_what_is_done(number: str, jobs: str, code: int, word: str, tmp_path) -> None:
+    """Kills: an hour's work thrown away; a traceback; a death told as Ctrl-C; processes left behind."""
     script, path = tmp_path / "script.py", tmp_path / "all.json"
     script.write_text(INTERRUPTED)
     options = [*PROVE_ALL, "--examples", "1", "--jobs", jobs, "--json", str(path)]
     command = [sys.executable, str(script), number, *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 130, done.stderr
+    assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
-    assert "interrupted" in done.stdout
+    assert word in done.stdout
     document = json.loads(path.read_text())
     assert document["is_complete"] is False
     assert len(document["runs"]) == 2
