@@ -82,7 +82,7 @@ def drafter(
     from sparkit.training.pipeline import read_target
 
     plan = preset_named(preset)
-    plan = replace(plan, drafter_plan=budget(plan.drafter_plan, None, steps))
+    plan = plan if steps is None else plan.with_drafter_steps(steps)
     with everyone() as world:
         rows = _drafter(plan, name, read_target(target or bundled_target()), work, out, world)
     _show(name, rows, json)
@@ -139,7 +139,7 @@ def everything(
         if not (work / part / "responses.safetensors").exists():
             with progress(f"answering {split} prompts", total, json) as show:
                 answer(plan, frozen, split, work / part, show)  # type: ignore[arg-type]
-    plan = replace(plan, drafter_plan=budget(plan.drafter_plan, None, steps))
+    plan = plan if steps is None else plan.with_drafter_steps(steps)
     documents = {}
     for name in DRAFTERS:
         documents[name] = _drafter(plan, name, frozen, work, out, World())

@@ -10,6 +10,7 @@ another call; each long span attends on its own.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 
 import torch
@@ -38,14 +39,34 @@ class Group:
     mask: Bool[Tensor, "slots 1 width key_len"] | None  # None: every key is visible
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for the kept properties
 class Marker:
-    """Where every token of a flat row belongs."""
+    """Where every token of a flat row belongs; what nobody asks for is not laid out (a context has no queries)."""
 
     spans: tuple[Span, ...]
-    slots: Int[Tensor, " B"]
-    positions: Int[Tensor, " B"]
-    groups: tuple[Group, ...]
+    device: torch.device | str
+    bidirectional: bool
+    window: int | None
+
+    @cached_property
+    def slots(self) -> Int[Tensor, " B"]:
+        """Of every token."""
+        return _slots(self.spans, self.device)
+
+    @cached_property
+    def positions(self) -> Int[Tensor, " B"]:
+        """Of every token."""
+        return _positions(self.spans, self.device)
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """What attends in one call each."""
+        groups: list[Group] = []
+        first = 0
+        for members in _members(self.spans):
+            groups.append(_group(members, first, self.device, bidirectional=self.bidirectional, window=self.window))
+            first = groups[-1].last
+        return tuple(groups)
 
 
 def _positions(spans: Sequence[Span], device: torch.device | str) -> Int[Tensor, " B"]:
@@ -153,9 +174,4 @@ def mark(
         raise ValueError(f"mark(spans={list(spans)!r}): expected at least one span and every count >= 1")
     if len({s.slot for s in spans}) != len(spans):
         raise ValueError(f"mark(spans={list(spans)!r}): two spans share a slot; merge them into one")
-    groups: list[Group] = []
-    first = 0
-    for members in _members(spans):
-        groups.append(_group(members, first, device, bidirectional=bidirectional, window=window))
-        first = groups[-1].last
-    return Marker(tuple(spans), _slots(spans, device), _positions(spans, device), tuple(groups))
+    return Marker(tuple(spans), device, bidirectional, window)

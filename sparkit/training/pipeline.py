@@ -141,7 +141,7 @@ def train_drafter(preset: Preset, name: str, target: TransformerTarget, work: Pa
     """Trains (or goes on training) a bundled drafter in `work`/drafters/NAME and writes the finished folder `out`."""
     trainee = fresh_trainee(preset, name, target)
     broadcast(trainee.parameters(), world)
-    training = Training(trainee, preset.drafter_plan, work / "drafters" / name, world)
+    training = Training(trainee, preset.plan_of(name), work / "drafters" / name, world)
     run(training, drafter_objective(trainee, target, material(preset, work / "responses", world)))
     if world.is_main:
         save_drafter(out, trainee.drafter, trainee.confidence)

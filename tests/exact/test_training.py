@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,14 @@ def test_the_exported_folder_loads_in_transformers(tmp_path: Path):
     with torch.inference_mode():
         hidden, _ = net.hidden(pack.tokens, pack.positions, causal_mix(pack))
         torch.testing.assert_close(theirs(document[None]).logits[0], net.logits(hidden), rtol=0, atol=1e-4)
+
+
+def test_steps_that_are_asked_for_count_for_every_drafter():
+    """Kills: a drafter that is trained longer by its preset and shrugs at --steps; one that is not trained longer."""
+    preset = replace(PRESETS["smoke"], drafter_steps={"dspark-rnn": 30})
+    assert [preset.plan_of(name).steps for name in ("dspark-rnn", "dflash")] == [30, 10]
+    asked = preset.with_drafter_steps(4)
+    assert [asked.plan_of(name).steps for name in ("dspark-rnn", "dflash")] == [4, 4]
 
 
 @pytest.mark.parametrize("name", PRESETS)
