@@ -100,7 +100,7 @@ class ChainDrafter:
         feature, drawn, laws, hidden = self.state.last[slots], [anchors.tokens], [], []
         for k, step in enumerate(self._steps(anchors)):
             feature = step(feature, self.target.embed(drawn[-1]))
-            hidden.append(link.norm(feature))
+            hidden.append(link.norm.forward(feature))
             laws.append(law_of(self.logits(hidden[-1]), drawn[1:]))
             drawn.append(decisions.draw(laws[-1], Purpose.DRAFT, k + 1))
         return Draft(torch.stack(drawn[1:], dim=1), torch.stack(laws, dim=1), torch.stack(hidden, dim=1))

@@ -40,8 +40,9 @@ class Eagle3Link(nn.Module):
         return feature
 
     def enter(self, feature: Float[Tensor, "B d"], embedded: Float[Tensor, "B d"]) -> Entry:
-        """The pair side by side."""
-        return Entry(feature, torch.cat((self.embed_norm(embedded), self.hidden_norm(feature)), dim=-1))
+        """The pair side by side; a chain enters step by step, so nothing here goes through a module's call."""
+        both = self.embed_norm.forward(embedded), self.hidden_norm.forward(feature)
+        return Entry(feature, torch.cat(both, dim=-1))
 
 
 def build(config: DrafterConfig) -> ChainNet:

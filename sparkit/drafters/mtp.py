@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from sparkit.drafters.chain import ChainDrafter
 from sparkit.drafters.config import DrafterConfig, decoder_for
@@ -39,9 +40,10 @@ class MtpLink(nn.Module):
         return taps
 
     def enter(self, feature: Float[Tensor, "B d"], embedded: Float[Tensor, "B d"]) -> Entry:
-        """The pair, projected to one stream."""
-        x = self.eh_proj(torch.cat((self.enorm(embedded), self.hnorm(feature)), dim=-1))
-        return Entry(x, self.attention_norm(x))
+        """The pair, projected to one stream; a chain enters step by step: nothing here goes through a module's call."""
+        both = torch.cat((self.enorm.forward(embedded), self.hnorm.forward(feature)), dim=-1)
+        x = F.linear(both, self.eh_proj.weight)
+        return Entry(x, self.attention_norm.forward(x))
 
 
 def build(config: DrafterConfig) -> ChainNet:

@@ -33,6 +33,8 @@ class Fixed:
         self, survival: Float[Tensor, "R gamma"], capacity: Capacity, limits: Limits, memory: None
     ) -> tuple[Plan, None]:
         """See `Scheduler`."""
+        if limits.token_budget is None:
+            return Plan(limits.ceiling.clamp(max=survival.shape[1])), None
         return spend_wishes(torch.ones_like(survival, dtype=torch.bool), limits), None
 
     def observe(self, memory: None, rounds: Rounds) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional as F
 
 from sparkit.protocols import Span, TargetOutput
 from sparkit.targets.cache import SlotCache
@@ -56,8 +57,7 @@ class TransformerTarget:
 
     def embed(self, tokens: Int[Tensor, "*N"]) -> Float[Tensor, "*N d"]:
         """Token embeddings."""
-        embedded: Tensor = self.model.embedding(tokens)
-        return embedded
+        return F.embedding(tokens, self.model.embedding.weight)
 
     def lm_head(self, hidden: Float[Tensor, "*N d"]) -> Float[Tensor, "*N V"]:
         """The output matrix alone."""
