@@ -20,11 +20,13 @@ tau() {  # accepted lengths: everything verified, 64 prompts a domain
         --num-prompts 64 --max-new-tokens 128 --batch 16 --json "$out/tau-heads-cpu-$day.json"
 }
 
-speed() {  # batch 1, beside plain decoding: heads and schedulers of dspark; block verification; the other drafters
+speed() {  # batch 1, beside plain decoding: heads and schedulers of dspark; block verification, then on more prompts; the others
     $bin/sparkit compose --drafter dspark --head markov --head rnn --scheduler fixed --scheduler greedy --scheduler foresight \
         --num-prompts 12 --max-new-tokens 128 --json "$out/speed-batch1-cpu-$day.json"
     $bin/sparkit compose --drafter dspark --head rnn --verifier rejection --verifier block --gamma 4 --gamma 5 --gamma 7 \
         --scheduler fixed --calibrator identity --num-prompts 12 --max-new-tokens 128 --json "$out/speed-block-cpu-$day.json"
+    $bin/sparkit compose --drafter dspark --head rnn --verifier block --scheduler fixed --calibrator identity \
+        --num-prompts 32 --max-new-tokens 128 --json "$out/speed-block-32-prompts-cpu-$day.json"
     $bin/sparkit compose --drafter dflash --drafter eagle3 --drafter mtp --scheduler fixed --scheduler greedy \
         --num-prompts 12 --max-new-tokens 128 --json "$out/speed-drafters-cpu-$day.json"
 }

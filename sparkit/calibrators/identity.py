@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sparkit.calibration import to_confidence
 from sparkit.decisions import Decisions
 from sparkit.protocols import CALIBRATORS
 from sparkit.rounds import Rounds
@@ -26,7 +25,7 @@ class Identity:
 
     def calibrate(self, logits: Float[Tensor, "R gamma"], memory: None) -> Float[Tensor, "R gamma"]:
         """See `Calibrator`."""
-        return to_confidence(logits, logits)
+        return torch.sigmoid(logits).nan_to_num(nan=0.0)
 
     def floor(self, memory: None, anchors: Int[Tensor, " R"], decisions: Decisions) -> Int[Tensor, " R"]:
         """No probes."""
