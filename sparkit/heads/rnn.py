@@ -48,7 +48,7 @@ class RnnHead(nn.Module):
 
     def start(self, anchor: Int[Tensor, " R"]) -> tuple[Float[Tensor, "R r"], Weights]:
         """s_0 = 0."""
-        weights = self._weights()
+        weights = Weights(self.embedding.weight, self.joint.weight, self.joint.bias, self.to_logits.weight)
         return weights.to_logits.new_zeros(len(anchor), self.rank), weights
 
     def step(
@@ -77,9 +77,6 @@ class RnnHead(nn.Module):
         """W1[x_{k-1}]."""
         embedded: Tensor = self.embedding(previous_tokens)
         return embedded
-
-    def _weights(self) -> Weights:
-        return Weights(self.embedding.weight, self.joint.weight, self.joint.bias, self.to_logits.weight)
 
 
 def _cell(
