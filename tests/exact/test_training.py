@@ -11,7 +11,9 @@ import torch
 from sparkit.targets.loaders import save_model
 from sparkit.targets.model import TransformerTarget
 from sparkit.targets.transformer import Transformer, TransformerConfig
+from sparkit.training import pipeline
 from sparkit.training.checkpoint import FILE, Note, load_checkpoint, save_checkpoint
+from sparkit.training.distributed import World
 from sparkit.training.loop import Optimisation, Training, optimizer_of, run
 from sparkit.training.packing import causal_mix, pack_documents
 from sparkit.training.pipeline import fresh_target, fresh_trainee
@@ -143,6 +145,19 @@ def test_steps_that_are_asked_for_count_for_every_drafter():
     assert [preset.plan_of(name).steps for name in ("dspark-rnn", "dflash")] == [30, 10]
     asked = preset.with_drafter_steps(4)
     assert [asked.plan_of(name).steps for name in ("dspark-rnn", "dflash")] == [4, 4]
+
+
+def test_a_drafter_is_trained_for_its_own_steps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Kills: a preset that says how long a drafter is trained, and a training that does not ask it."""
+    seen = []
+    monkeypatch.setattr(pipeline, "run", lambda training, objective: seen.append(training.plan.steps))
+    monkeypatch.setattr(pipeline, "material", lambda *args: None)
+    monkeypatch.setattr(pipeline, "drafter_objective", lambda *args: None)
+    preset = replace(PRESETS["smoke"], drafter_steps={"dspark-rnn": 30})
+    target = TransformerTarget(fresh_target(preset), name="smoke")
+    for name in ("dspark-rnn", "dflash"):
+        pipeline.train_drafter(preset, name, target, tmp_path / "work", tmp_path / name, World())
+    assert seen == [30, 10]
 
 
 @pytest.mark.parametrize("name", PRESETS)
