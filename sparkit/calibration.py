@@ -6,7 +6,7 @@ warn_mismatch(calibrator.provenance, Provenance(drafter="dspark", target="bundle
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,9 @@ class Provenance:
 
 
 def warn_mismatch(fitted: Provenance, running: Provenance) -> None:
-    """Warns when a calibration is used for something else than it was fitted on."""
+    """Warns when a calibration is used for something else than it was fitted on; shorter blocks are no difference."""
+    if fitted.gamma is not None and running.gamma is not None and running.gamma < fitted.gamma:
+        running = replace(running, gamma=fitted.gamma)  # a position is the same in them
     if different := fitted.differences(running):
         warnings.warn(
             f"this calibration was fitted for {'; '.join(different)}: its confidences may be off; "

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from sparkit import calibration
 from sparkit.calibration import Provenance, warn_mismatch
 from sparkit.capacity import flat
 from sparkit.curves import capacity_of
@@ -178,7 +179,10 @@ def default_calibrator(recipe: Recipe, folder: Path | None) -> str:
     """The temperatures fitted to a trained confidence, beside its weights; for the default verifier, temperature 1."""
     file = None if folder is None else folder / sts_file(parse_spec(recipe.confidence or "head")[0])
     fits = recipe.verifier == "rejection" and recipe.temperature == 1
-    return f"sts:path={file}" if file is not None and file.is_file() and fits and recipe.gamma >= 7 else "identity"
+    if file is None or not file.is_file() or not fits:
+        return "identity"
+    _, fitted = calibration.load(file, "sts")
+    return f"sts:path={file}" if recipe.gamma <= (fitted.gamma or 0) else "identity"
 
 
 def sts_file(confidence: str) -> str:

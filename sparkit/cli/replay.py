@@ -9,6 +9,7 @@ import typer
 from sparkit.cli.documents import JsonOption, console, write_json
 
 SCHEMA = "sparkit.replay/1"
+BOUND = "clairvoyant"
 
 
 def command(
@@ -23,11 +24,13 @@ def command(
 
     Each recorded round is decided where it was recorded; throughput under the curve is an estimate. Rounds must have
     been verified in full by rejection: a draft that nobody verified has no known end, and block verification accepts
-    by the whole cut.
+    by the whole cut. Below the schedulers stands what one would make that knows what will be accepted: none can do
+    better on that curve.
 
     Examples: `sparkit replay run.jsonl` ·
     `sparkit replay run.jsonl --scheduler greedy --scheduler delayed --calibrator sts:path=sts.json --capacity cpu.json`
     """
+    from sparkit.serving.clairvoyant import most
     from sparkit.serving.policy import policy_of
     from sparkit.serving.replay import recorded, replay
     from sparkit.traces import read_trace
@@ -43,10 +46,11 @@ def command(
     ]
     rows = [_row("recorded", recorded(read.rounds), None)]
     rows += [_row(policy.name, replay(read, policy, str(trace)), calibrator) for policy in policies]
+    bound = _row(BOUND, most(read, curve, token_budget, str(trace)), "") if policies else None
     if json is not None:
-        write_json(_document(trace, read, curve.source, rows), json)
+        write_json({**_document(trace, read, curve.source, rows), "bound": bound}, json)
     if json != "-":
-        _show(rows, curve.source)
+        _show([*rows, *([bound] if bound else [])], curve.source)
 
 
 def _curve(spec: str | None, own: dict[str, Any] | None) -> Any:
@@ -61,7 +65,7 @@ def _curve(spec: str | None, own: dict[str, Any] | None) -> Any:
 def _row(name: str, totals: Any, calibrator: str | None) -> dict[str, Any]:
     rates = {key: getattr(totals, key) for key in ("tau", "mean_verify_len", "tokens_per_second")}
     is_estimate = calibrator is not None
-    return {"scheduler": name, "calibrator": calibrator, **asdict(totals), **rates, "is_estimate": is_estimate}
+    return {"scheduler": name, "calibrator": calibrator or None, **asdict(totals), **rates, "is_estimate": is_estimate}
 
 
 def _document(path: Path, trace: Any, source: str, rows: list[dict[str, Any]]) -> dict[str, object]:

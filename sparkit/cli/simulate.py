@@ -45,6 +45,7 @@ def command(
     drafter: Annotated[str, typer.Option(help="--real: as for compose.")] = "dspark",
     head: Annotated[str | None, typer.Option(help="--real: as for compose.")] = None,
     confidence: Annotated[str | None, typer.Option(help="--real: as for compose.")] = None,
+    gamma: Annotated[int, typer.Option(help="--real: as for compose.")] = 7,
     turns: Annotated[int, typer.Option(help="--real: interleaved turns; medians count.")] = 12,
     max_new_tokens: Annotated[int, typer.Option(help="--real: mean tokens of a request.")] = 64,
     trace: Annotated[Path | None, out_option(help="--real: rounds of the first scheduler at the most users.")] = None,
@@ -67,8 +68,8 @@ def command(
         calibrator=calibrator, capacity=capacity, baseline_capacity=baseline_capacity or capacity,
         users=tuple(users or ()), rates=tuple(rate or ()), slots=slots, steps=steps, prompt_tokens=prompt_tokens,
         new_tokens=new_tokens, prefill_chunk=prefill_chunk, mix=simulating.weights(mix), regret=tuple(regret or ()),
-        seed=seed, target=target, drafter=drafter, head=head, confidence=confidence, turns=turns,
-        max_new_tokens=max_new_tokens,
+        seed=seed, target=target, drafter=drafter, head=head, confidence=confidence, gamma=gamma,
+        turns=turns, max_new_tokens=max_new_tokens,
     )  # fmt: skip
     if users and rate:
         raise ValueError("--users is a closed loop, --rate an open one: give one of them")

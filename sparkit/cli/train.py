@@ -159,7 +159,7 @@ def _fit(plan: "Preset", folder: Path, target: str, json: str | None) -> None:
     prompts = fitting_prompts(plan.fitting_prompts)
     with progress("fitting temperatures", len(DRAFTERS), json) as show:
         for done, name in enumerate(DRAFTERS, start=1):
-            fit_temperatures(name, folder / "drafters" / name, prompts, target=target)
+            fit_temperatures(name, folder / "drafters" / name, prompts, target=target, gamma=plan.gamma_of(name))
             show(done)
 
 
@@ -171,7 +171,8 @@ def _confidence(plan: "Preset", name: str, folder: Path, target: str, json: str 
         raise FileNotFoundError(f"no drafter in {folder}: run `sparkit train drafter {name}` first")
     with progress(f"confidence of {name}", plan.confidence_rounds, json) as show:
         file = confidence_of(plan, name, folder, target, show)
-    fit_temperatures(name, folder, fitting_prompts(plan.fitting_prompts), target=target, confidence="recurrent")
+    prompts, gamma = fitting_prompts(plan.fitting_prompts), plan.gamma_of(name)
+    fit_temperatures(name, folder, prompts, target=target, confidence="recurrent", gamma=gamma)
     return file
 
 

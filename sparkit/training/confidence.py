@@ -38,7 +38,7 @@ def confidence_of(plan: Preset, name: str, folder: Path, where: str, tell: Repor
     part, _, head = name.partition("-")
     recipe = Recipe(
         target=where, drafter=f"{part}:path={folder}", head=head or None, scheduler="fixed", calibrator="identity",
-        capacity="roofline", gamma=plan.gamma, batch=32, max_new_tokens=128,
+        capacity="roofline", gamma=plan.gamma_of(name), batch=32, max_new_tokens=128,
     )  # fmt: skip
     composition = assemble(recipe)
     texts = chain.from_iterable(zip(*prompts("train", plan.max_len, plan.seed + 2), strict=True))

@@ -109,7 +109,7 @@ def answer(preset: Preset, target: TransformerTarget, split: Split, out: Path, s
     return generate(target, prompts(split, preset.max_len, preset.seed + 1), sampling, out, show)
 
 
-def material(preset: Preset, folder: Path, world: World, num_anchors: int | None = None) -> Material:
+def material(preset: Preset, folder: Path, world: World, gamma: int, num_anchors: int | None = None) -> Material:
     """What a drafter's batches are drawn from; every rank draws its own share."""
     return Material(
         Responses.load(folder),
@@ -117,7 +117,7 @@ def material(preset: Preset, folder: Path, world: World, num_anchors: int | None
         preset.taps,
         preset.drafter_tokens_per_step // world.size,
         (preset.num_anchors if num_anchors is None else num_anchors) // world.size,
-        preset.gamma,
+        gamma,
         preset.seed * world.size + world.rank,
     )
 
@@ -132,7 +132,7 @@ def fresh_trainee(preset: Preset, name: str, target: TransformerTarget) -> Train
     if name not in known:
         raise LookupError(f"drafter {name!r} is not among the bundled ones and ablations: {', '.join(known)}")
     spec = known[name]
-    drafter = PARTS.create(spec.part, target=target, gamma=preset.gamma, seed=preset.seed, **spec.options)
+    drafter = PARTS.create(spec.part, target=target, gamma=preset.gamma_of(name), seed=preset.seed, **spec.options)
     confidence = ConfidenceHead(target.hidden_size, drafter.config.confidence_rank)
     return Trainee(drafter, confidence, RECIPES[spec.recipe])
 
@@ -142,7 +142,8 @@ def train_drafter(preset: Preset, name: str, target: TransformerTarget, work: Pa
     trainee = fresh_trainee(preset, name, target)
     broadcast(trainee.parameters(), world)
     training = Training(trainee, preset.plan_of(name), work / "drafters" / name, world)
-    run(training, drafter_objective(trainee, target, material(preset, work / "responses", world)))
+    answers = material(preset, work / "responses", world, trainee.drafter.gamma)
+    run(training, drafter_objective(trainee, target, answers))
     if world.is_main:
         save_drafter(out, trainee.drafter, trainee.confidence)
     return trainee
@@ -150,7 +151,7 @@ def train_drafter(preset: Preset, name: str, target: TransformerTarget, work: Pa
 
 def check_drafter(preset: Preset, trainee: Trainee, target: TransformerTarget, work: Path) -> list[Acceptance]:
     """Offline acceptance by domain on the target's answers to held-out prompts."""
-    return acceptance(trainee, target, material(preset, work / "check", World(), num_anchors=384), DOMAINS)
+    return acceptance(trainee, target, material(preset, work / "check", World(), trainee.drafter.gamma, 384), DOMAINS)
 
 
 def check_target(preset: Preset, model: Transformer, work: Path) -> list[Quality]:

@@ -98,9 +98,10 @@ def test_the_real_engine_and_its_trace(tmp_path: Path) -> None:
     path = tmp_path / "real.jsonl"
     found = document(
         "simulate", "--real", "--scheduler", "fixed", "--users", "2", "--turns", "1", "--max-new-tokens", "8",
-        "--capacity", "staircase", "--trace", str(path),
+        "--capacity", "staircase", "--gamma", "3", "--trace", str(path),
     )  # fmt: skip
     assert {row["policy"] for row in found["runs"]} == {"fixed", "plain"}
+    assert 3 < max(row["budget"] for row in found["runs"]) <= 4
     run = next(row for row in found["runs"] if row["policy"] == "fixed")
     again = document("replay", str(path))
     recorded = again["runs"][0]
@@ -127,6 +128,9 @@ def test_replay_under_other_policies(trace: Path) -> None:
     assert fixed["accepted"] == recorded["accepted"]
     assert greedy["verified"] < fixed["verified"]
     assert greedy["accepted"] + greedy["missed"] == fixed["accepted"]
+    bound = found["bound"]
+    assert (bound["scheduler"], bound["calibrator"], bound["wasted"]) == ("clairvoyant", None, 0)
+    assert max(fixed["tokens_per_second"], greedy["tokens_per_second"]) < bound["tokens_per_second"]
 
 
 @pytest.mark.parametrize(

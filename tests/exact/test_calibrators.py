@@ -369,6 +369,9 @@ def test_a_calibration_of_something_else_warns() -> None:
         warnings.simplefilter("error")
         warn_mismatch(fitted, Provenance(drafter="dspark", verifier="block"))
         warn_mismatch(Provenance(), fitted)
+        warn_mismatch(fitted, Provenance(gamma=4))
+    with pytest.warns(UserWarning, match="gamma 7, not 8"):
+        warn_mismatch(fitted, Provenance(gamma=8))
 
 
 STS = '{"schema": "sparkit.calibration/1", "calibrator": "sts", %s}'

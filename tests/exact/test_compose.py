@@ -154,6 +154,13 @@ def test_defaults_are_named() -> None:
     assert (lookup.names["drafter"], lookup.names["scheduler"]) == ("ngram", "fixed")
 
 
+@pytest.mark.filterwarnings("error")
+def test_shorter_blocks_keep_the_fitted_temperatures() -> None:
+    """Without a warning: a position is the same in them. Kills: temperatures for the longest blocks only."""
+    short = assemble(replace(BUNDLED, drafter="dspark", gamma=4))
+    assert short.names["calibrator"].startswith("sts:path=")
+
+
 def test_a_composition_decodes_and_has_its_plain_twin() -> None:
     """Kills: a table's own capacity ignored, the plain twin drafting, noise of another verifier."""
     toy = assemble(replace(TOY, capacity="measured", verifier="coupled"))

@@ -147,17 +147,19 @@ def test_steps_that_are_asked_for_count_for_every_drafter():
     assert [asked.plan_of(name).steps for name in ("dspark-rnn", "dflash")] == [4, 4]
 
 
-def test_a_drafter_is_trained_for_its_own_steps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """Kills: a preset that says how long a drafter is trained, and a training that does not ask it."""
-    seen = []
-    monkeypatch.setattr(pipeline, "run", lambda training, objective: seen.append(training.plan.steps))
-    monkeypatch.setattr(pipeline, "material", lambda *args: None)
+def test_a_drafter_is_trained_for_its_own_steps_and_blocks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Kills: a preset that says how long a drafter is trained or its blocks are, and a training that never asks."""
+    steps, gammas = [], []
+    monkeypatch.setattr(pipeline, "run", lambda training, objective: steps.append(training.plan.steps))
+    monkeypatch.setattr(pipeline, "material", lambda preset, folder, world, gamma: gammas.append(gamma))
     monkeypatch.setattr(pipeline, "drafter_objective", lambda *args: None)
-    preset = replace(PRESETS["smoke"], drafter_steps={"dspark-rnn": 30})
+    preset = replace(PRESETS["smoke"], drafter_steps={"dspark-rnn": 30}, drafter_gammas={"dspark-rnn": 9})
     target = TransformerTarget(fresh_target(preset), name="smoke")
     for name in ("dspark-rnn", "dflash"):
-        pipeline.train_drafter(preset, name, target, tmp_path / "work", tmp_path / name, World())
-    assert seen == [30, 10]
+        made = pipeline.train_drafter(preset, name, target, tmp_path / "work", tmp_path / name, World())
+        gammas.append(made.drafter.gamma)
+    assert steps == [30, 10]
+    assert gammas == [9, 9, 7, 7]
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -44,6 +44,7 @@ class Options:
     drafter: str
     head: str | None
     confidence: str | None
+    gamma: int
     turns: int
     max_new_tokens: int
 

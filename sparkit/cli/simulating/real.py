@@ -23,7 +23,7 @@ def real(options: Options, out: Console, trace: Path | None) -> dict[str, Any]:
     curve = "measured" if options.capacity == "roofline" else options.capacity  # a real engine has its own curve
     recipe = Recipe(
         target=options.target, drafter=options.drafter, head=options.head, confidence=options.confidence,
-        capacity=curve, batch=max(users), seed=options.seed, max_new_tokens=options.max_new_tokens,
+        gamma=options.gamma, capacity=curve, batch=max(users), seed=options.seed, max_new_tokens=options.max_new_tokens,
     )  # fmt: skip
     with out.status("loading"):
         compositions = [(s, assemble(replace(recipe, scheduler=s))) for s in options.schedulers or SCHEDULERS]
