@@ -84,11 +84,13 @@ def _document(path: Path, trace: Any, source: str, rows: list[dict[str, Any]]) -
 
 
 def _show(rows: list[dict[str, Any]], source: str) -> None:
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(title=f"recorded: by its own clock; the others: estimates on the curve {source}")
-    for heading in ("scheduler", "rounds", "verified", "accepted", "wasted", "missed", "tau", "tokens/s"):
-        table.add_column(heading, justify="left" if heading == "scheduler" else "right")
+    table = Table(box=SIMPLE_HEAD, title=f"recorded: by its own clock; the others: estimates on the curve {source}")
+    table.add_column("scheduler", min_width=len(BOUND))
+    for heading in ("rounds", "verified", "accepted", "wasted", "missed", "tau", "tokens/s"):
+        table.add_column(heading, justify="right")
     for row in rows:
         counts = [
             str(row[key]) if row[key] is not None else "?" for key in ("verified", "accepted", "wasted", "missed")
