@@ -18,15 +18,15 @@ tau() {  # accepted lengths: everything verified, 64 prompts a domain
         --num-prompts 64 --max-new-tokens 128 --batch 16 --json "$out/tau-cpu-$day.json"
     $bin/sparkit compose --drafter dspark --head gated --head rnn --scheduler fixed --capacity roofline \
         --num-prompts 64 --max-new-tokens 128 --batch 16 --json "$out/tau-heads-cpu-$day.json"
+    $bin/sparkit compose --drafter dspark --head rnn --gamma 12 --scheduler fixed --capacity roofline \
+        --num-prompts 64 --max-new-tokens 128 --batch 16 --json "$out/tau-rnn-12-cpu-$day.json"
 }
 
-speed() {  # batch 1, beside plain decoding: heads and schedulers of dspark; block verification, then on more prompts; the others
+speed() {  # batch 1, beside plain decoding: heads and schedulers of dspark; longer blocks, verified as blocks; the others
     $bin/sparkit compose --drafter dspark --head markov --head rnn --scheduler fixed --scheduler greedy --scheduler foresight \
         --num-prompts 12 --max-new-tokens 128 --json "$out/speed-batch1-cpu-$day.json"
-    $bin/sparkit compose --drafter dspark --head rnn --verifier rejection --verifier block --gamma 4 --gamma 5 --gamma 7 \
-        --scheduler fixed --calibrator identity --num-prompts 12 --max-new-tokens 128 --json "$out/speed-block-cpu-$day.json"
-    $bin/sparkit compose --drafter dspark --head rnn --verifier block --scheduler fixed --calibrator identity \
-        --num-prompts 32 --max-new-tokens 128 --json "$out/speed-block-32-prompts-cpu-$day.json"
+    $bin/sparkit compose --drafter dspark --head rnn --verifier block --gamma 7 --gamma 9 --gamma 12 --scheduler fixed \
+        --calibrator identity --num-prompts 32 --max-new-tokens 128 --json "$out/speed-blocks-cpu-$day.json"
     $bin/sparkit compose --drafter dflash --drafter eagle3 --drafter mtp --scheduler fixed --scheduler greedy \
         --num-prompts 12 --max-new-tokens 128 --json "$out/speed-drafters-cpu-$day.json"
 }
@@ -77,6 +77,9 @@ real() {  # the closed loop on the engine
     $bin/sparkit simulate --real --confidence recurrent --scheduler fixed --scheduler greedy --users 1 --users 4 --users 16 --users 32 --users 64 \
         --trace "$scratch/real.jsonl" --json "$out/real-cpu-$day.json"
     $bin/sparkit replay "$scratch/real.jsonl"
+    $bin/sparkit simulate --real --head rnn --gamma 12 --confidence recurrent --scheduler fixed --scheduler greedy --users 1 --users 4 \
+        --users 16 --users 32 --users 64 --trace "$scratch/real-rnn.jsonl" --json "$out/real-rnn-12-cpu-$day.json"
+    $bin/sparkit replay "$scratch/real-rnn.jsonl" --scheduler fixed --scheduler greedy
 }
 
 for stage in "${@:-tau speed cost batch verifiers traces calibration serving real}"; do
