@@ -77,9 +77,15 @@ real() {  # the closed loop on the engine
     $bin/sparkit simulate --real --confidence recurrent --scheduler fixed --scheduler greedy --users 1 --users 4 --users 16 --users 32 --users 64 \
         --trace "$scratch/real.jsonl" --json "$out/real-cpu-$day.json"
     $bin/sparkit replay "$scratch/real.jsonl"
-    $bin/sparkit simulate --real --head rnn --gamma 12 --confidence recurrent --scheduler fixed --scheduler greedy --users 1 --users 4 \
-        --users 16 --users 32 --users 64 --trace "$scratch/real-rnn.jsonl" --json "$out/real-rnn-12-cpu-$day.json"
-    $bin/sparkit replay "$scratch/real-rnn.jsonl" --scheduler fixed --scheduler greedy
+    $bin/sparkit simulate --real --head rnn --confidence recurrent --scheduler fixed --scheduler greedy --users 1 --users 4 \
+        --users 16 --users 32 --users 64 --json "$out/real-rnn-cpu-$day.json"
+    $bin/sparkit simulate --real --head rnn --gamma 12 --confidence recurrent --scheduler fixed --scheduler greedy --users 16 \
+        --users 32 --turns 9 --json "$out/real-rnn-12-cpu-$day.json"
+    for head in markov rnn; do
+        $bin/sparkit simulate --real --head $head --confidence recurrent --scheduler fixed --users 32 --turns 3 \
+            --trace "$scratch/real-$head.jsonl"
+        $bin/sparkit replay "$scratch/real-$head.jsonl" --scheduler fixed --json "$out/replay-$head-32-users-$day.json"
+    done
 }
 
 for stage in "${@:-tau speed cost batch verifiers traces calibration serving real}"; do
