@@ -38,6 +38,8 @@ cost() {  # what a round costs at other sizes, random weights
 batch() {  # what thirty-two at once give over one alone
     $bin/sparkit compose --drafter dspark --scheduler greedy --scheduler delayed --scheduler foresight \
         --batch 1 --batch 32 --num-prompts 32 --max-new-tokens 128 --json "$out/speed-batch32-cpu-$day.json"
+    $bin/sparkit compose --drafter dspark --head rnn --scheduler greedy --scheduler delayed --scheduler foresight \
+        --batch 1 --batch 32 --num-prompts 32 --max-new-tokens 128 --json "$out/speed-batch32-rnn-cpu-$day.json"
 }
 
 verifiers() {  # acceptance and cost of the three rules
