@@ -44,9 +44,9 @@ def command(
     policies = [
         policy_of(name, calibrator, curve, read.header.gamma, token_budget=token_budget) for name in scheduler or ()
     ]
-    rows = [_row("recorded", recorded(read.rounds), None)]
-    rows += [_row(policy.name, replay(read, policy, str(trace)), calibrator) for policy in policies]
-    bound = _row(BOUND, most(read, curve, token_budget, str(trace)), "") if policies else None
+    rows = [_row("recorded", recorded(read.rounds), None, is_estimate=False)]
+    rows += [_row(policy.name, replay(read, policy, str(trace)), calibrator, is_estimate=True) for policy in policies]
+    bound = _row(BOUND, most(read, curve, token_budget, str(trace)), None, is_estimate=True) if policies else None
     if json is not None:
         write_json({**_document(trace, read, curve.source, rows), "bound": bound}, json)
     if json != "-":
@@ -62,10 +62,9 @@ def _curve(spec: str | None, own: dict[str, Any] | None) -> Any:
     return flat() if own is None else Capacity.from_json(own, "the trace's capacity")
 
 
-def _row(name: str, totals: Any, calibrator: str | None) -> dict[str, Any]:
+def _row(name: str, totals: Any, calibrator: str | None, *, is_estimate: bool) -> dict[str, Any]:
     rates = {key: getattr(totals, key) for key in ("tau", "mean_verify_len", "tokens_per_second")}
-    is_estimate = calibrator is not None
-    return {"scheduler": name, "calibrator": calibrator or None, **asdict(totals), **rates, "is_estimate": is_estimate}
+    return {"scheduler": name, "calibrator": calibrator, **asdict(totals), **rates, "is_estimate": is_estimate}
 
 
 def _document(path: Path, trace: Any, source: str, rows: list[dict[str, Any]]) -> dict[str, object]:

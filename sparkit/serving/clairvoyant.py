@@ -22,7 +22,7 @@ from sparkit.serving.replay import Totals, steps_of
 from sparkit.serving.sources import check_full, check_rejection
 from sparkit.traces import Trace
 
-MOST_TRIES = 100  # the rate rises to its end in three to five
+MOST_TRIES = 100  # the choice stands after three to five
 
 
 class Options(NamedTuple):
@@ -49,16 +49,20 @@ def most(trace: Trace, capacity: Capacity, token_budget: int | None = None, wher
     check_full(trace, where)
     steps = [_options(step, capacity, token_budget) for step in steps_of(trace.rounds)]
     rounds = sum(step.num_requests for step in steps)
-    rate, chosen, seconds = 0.0, [0], 1.0
+    verified, seconds = _best_at(0.0, steps)
     for _ in range(MOST_TRIES):
-        chosen = [int(np.argmax(np.arange(len(step.seconds)) - rate * step.seconds)) for step in steps]
-        seconds = sum(float(step.seconds[k]) for step, k in zip(steps, chosen, strict=True))
-        if (rounds + sum(chosen)) / seconds <= rate:
+        found = _best_at((rounds + verified) / seconds, steps)
+        if found == (verified, seconds):
             break
-        rate = (rounds + sum(chosen)) / seconds
-    verified = sum(chosen)
+        verified, seconds = found
     missed = sum(step.possible for step in steps) - verified
     return Totals(len(steps), rounds, verified, verified, 0, missed, rounds + verified, seconds)
+
+
+def _best_at(rate: float, steps: Sequence[Options]) -> tuple[int, float]:
+    """Drafts verified and seconds taken where every step maximises tokens - rate * seconds."""
+    chosen = [int(np.argmax(np.arange(len(step.seconds)) - rate * step.seconds)) for step in steps]
+    return sum(chosen), sum(float(step.seconds[k]) for step, k in zip(steps, chosen, strict=True))
 
 
 def _options(step: Sequence[Round], capacity: Capacity, token_budget: int | None) -> Options:

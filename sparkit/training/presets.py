@@ -55,12 +55,10 @@ class Preset:
     taps: tuple[int, ...] = (1, 4, 7, 10, 11)  # target layers kept with the responses; the last layer is the last
     drafter_plan: Optimisation = DRAFTER_PLAN
     drafter_steps: Mapping[str, int] = field(default_factory=lambda: MappingProxyType(LONGER))  # where not the plan's
-    drafter_gammas: Mapping[str, int] = field(
-        default_factory=lambda: MappingProxyType(LONG_BLOCKS)
-    )  # where not `gamma`
     drafter_tokens_per_step: int = 1200
     num_anchors: int = 160  # blocks a step
     gamma: int = 7
+    drafter_gammas: Mapping[str, int] = field(default_factory=lambda: MappingProxyType(LONG_BLOCKS))  # where another
     fitting_prompts: int = 64  # held-out prompts a domain for the temperatures
     confidences: tuple[str, ...] = ("dspark-markov", "dspark-rnn")  # that get a recurrent one
     confidence_rounds: int = 110_000  # verified blocks it is trained on

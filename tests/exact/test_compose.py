@@ -11,7 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkit.compose import ASSETS, PLAIN, assemble
+from sparkit.calibrators.sts import Sts
+from sparkit.compose import ASSETS, PLAIN, assemble, default_calibrator, drafter_folder
 from sparkit.drafters.layout import save_drafter
 from sparkit.protocols import DRAFTERS
 from sparkit.recipe import Recipe
@@ -156,9 +157,20 @@ def test_defaults_are_named() -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_shorter_blocks_keep_the_fitted_temperatures() -> None:
-    """Without a warning: a position is the same in them. Kills: temperatures for the longest blocks only."""
+    """Without a warning: a position is the same in them. Kills: temperatures for the longest only, or for all."""
     short = assemble(replace(BUNDLED, drafter="dspark", gamma=4))
     assert short.names["calibrator"].startswith("sts:path=")
+    long = replace(BUNDLED, drafter="dspark", gamma=8)  # its temperatures are seven
+    assert default_calibrator(long, drafter_folder(long)) == "identity"
+
+
+@pytest.mark.parametrize("folder", sorted((ASSETS / "bundled" / "drafters").iterdir()), ids=lambda folder: folder.name)
+def test_every_position_that_a_bundled_drafter_drafts_has_its_temperatures(folder: Path) -> None:
+    """Kills: a drafter trained for longer blocks whose calibration was left behind."""
+    kind, _, head = folder.name.partition("-")
+    gamma = assemble(replace(BUNDLED, drafter=f"{kind}:path={folder}", head=head or None)).parts.drafter.config.gamma
+    for file in folder.glob("sts*.json"):
+        assert len(Sts(path=file).calibration_temperatures) == gamma, file
 
 
 def test_a_composition_decodes_and_has_its_plain_twin() -> None:
