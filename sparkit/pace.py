@@ -1,25 +1,28 @@
 """Whether drafting pays at all: what the drafted steps seen lately brought and cost, by number of requests.
 
-Draft while the tokens beyond plain decoding's one a request exceed those that plain decoding would have made in the
-extra seconds of the drafted steps:
+Draft while the drafted steps made more tokens than plain decoding would have made in their seconds, tokens per second
+against tokens per second (the paper's own stated limitation is that it always drafts [DSpark, section 7; design
+section 4]):
 
-    sum (tokens - R)  >  sum (seconds of the drafted step - seconds of the same step undrafted) * R undrafted_rate(R)
+    sum tokens  >  sum seconds * R / seconds of a plain step
 
-which without prefill is tokens per second against tokens per second: the paper's own stated limitation is that it
-always drafts [DSpark, section 7; design section 4]. A prompt that is read in the same step costs both sides the same
-and drops out. Decided from lagged steps only, so the answer is known before anything is drawn. Both sides are priced on
-the capacity curve (its draft seconds count catching up too): the wall seconds of drafted steps against a plain step
-profiled in a quieter moment would stop drafting for no reason but the neighbours' load. A curve is known to some
-percent only, so drafting has to win 5%: what is in doubt is decoded plainly, and nobody is slower for having a drafter.
+Whoever makes more tokens has more prompts to read: with p prompt tokens for each token made, a plain step of R
+requests is one of R + p R rows. Against plain steps without prompts, drafting beside short answers would look a
+quarter worse than it is. Decided from lagged steps only, so the answer is known before anything is drawn. Both sides
+are priced on the capacity curve (its draft seconds count catching up too): the wall seconds of drafted steps against a
+plain step profiled in a quieter moment would stop drafting for no reason but the neighbours' load. A curve is known to
+some percent only, so drafting has to win 5%: what is in doubt is decoded plainly, and nobody is slower for having a
+drafter.
 
 A mean over R requests lies near the mean of all requests that come, the nearer the more they are, and a tau is a noisy
 number. So two memories speak: what these requests did lately, and what requests usually do, which weighs as much as
 `USUAL` rounds of each request (variance within a request over variance between requests). A run of bad rounds alone
 does not stop drafting that usually pays, and a few hard texts do not stop it for long: while nothing is drafted the
 first memory fades, since requests come and go, and the usual remains. Every 64th step is then a probe all the same, and
-a probe after which drafting lately won is followed by another. In a probe at most four requests draft and the others
-rest: a draft needs every feature since the last one absorbed, which for sixty-four requests costs as much as some
-plain steps.
+a probe after which drafting lately won is followed by a step in which everybody drafts. In a probe at most four
+requests draft and the others rest: a draft needs every feature since the last one absorbed, which for sixty-four
+requests costs as much as some plain steps. But four say little, and beside twenty-eight who rest they cost more than
+they bring, so a row of such probes would be the worst of both.
 
 >>> from sparkit.capacity import flat
 >>> Pace().drafts(8, flat(), probe_every=64)
@@ -31,7 +34,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from sparkit.capacity import Capacity
-from sparkit.rounds import Rounds
+from sparkit.reach import Reach
+from sparkit.rounds import Limits, Rounds
 from sparkit.winnings import Step, Sums, prices
 
 FORGETTING = 1 - 1 / 64  # weight of a drafted request-round against the next one
@@ -81,19 +85,31 @@ class Pace:
 
     by_bucket: tuple[tuple[int, Known], ...] = ()
     num_undrafted: int = 0  # steps since the last drafted one
+    reach: tuple[tuple[int, Reach], ...] = ()  # by bucket too; empty where draft tokens have no price
 
     def drafts(self, num_requests: int, capacity: Capacity, probe_every: int) -> bool:
         """Whether the next step drafts, for everybody or as a probe."""
-        if self.num_undrafted + 1 >= probe_every or self.pays(num_requests, capacity):
-            return True
-        known = dict(self.by_bucket)[bucket(num_requests)]
-        return known.won_lately(capacity) > 0  # a probe that won, though drafting usually does not: another one
+        return self.num_undrafted + 1 >= probe_every or self.promises(num_requests, capacity)
 
     def participants(self, num_requests: int, capacity: Capacity, most_probed: int) -> tuple[bool, ...]:
         """Who drafts in a step that does: everybody while it pays, else a few, side by side, which attend together."""
-        if num_requests <= most_probed or self.pays(num_requests, capacity):
+        if num_requests <= most_probed or self.promises(num_requests, capacity):
             return (True,) * num_requests
         return tuple(row < most_probed for row in range(num_requests))
+
+    def promises(self, num_requests: int, capacity: Capacity) -> bool:
+        """Whether it pays, or a probe won though drafting usually does not."""
+        if self.pays(num_requests, capacity):
+            return True
+        return dict(self.by_bucket)[bucket(num_requests)].won_lately(capacity) > 0
+
+    def block_lens(self, limits: Limits, capacity: Capacity, gamma: int) -> tuple[int, ...] | None:
+        """How long the blocks of these requests are, one length for all; None where draft tokens have no price."""
+        if not capacity.prices_blocks:
+            return None
+        num = len(limits.ceiling) + limits.num_resting  # a probe drafts what everybody would
+        known = dict(self.reach).get(bucket(num), Reach())
+        return (known.best(num, capacity, gamma) or gamma,) * len(limits.ceiling)
 
     def pays(self, num_requests: int, capacity: Capacity) -> bool:
         """Whether what was seen says so, or nothing much was seen."""
@@ -104,16 +120,20 @@ class Pace:
         drafted, base = len(rounds.requests), rounds.limits.base_tokens
         num = drafted + len(rounds.resting)
         verified = int(rounds.plan.verify_len.sum()) * num // drafted
-        step, accepted = Step(num, base + verified, base), int(rounds.verdict.accepted.sum())
-        table = dict(self.by_bucket)
-        table[bucket(num)] = table.get(bucket(num), Known()).plus(step, accepted, drafted)
-        return Pace(tuple(sorted(table.items())), 0)
+        block_len, here = rounds.limits.block_len, bucket(num)
+        step, accepted = Step(num, base + verified, base, block_len), int(rounds.verdict.accepted.sum())
+        table, reach = dict(self.by_bucket), dict(self.reach)
+        table[here] = table.get(here, Known()).plus(step, accepted, drafted)
+        if block_len is not None:
+            columns = rounds.plan.verify_len.tolist(), rounds.verdict.accepted.tolist()
+            reach[here] = reach.get(here, Reach()).plus(block_len, *columns, FORGETTING)
+        return Pace(tuple(sorted(table.items())), 0, tuple(sorted(reach.items())))
 
     def after_undrafted(self, num_requests: int) -> "Pace":
         """The memory after a step that was not drafted."""
         here = bucket(num_requests)
         table = tuple((key, known.rested() if key == here else known) for key, known in self.by_bucket)
-        return Pace(table, self.num_undrafted + 1)
+        return Pace(table, self.num_undrafted + 1, self.reach)
 
 
 def bucket(num_requests: int) -> int:

@@ -27,10 +27,14 @@ from sparkit.engine import Engine, Parts, Request
 from sparkit.protocols import Scheduler
 from sparkit.rounds import Limits, Plan, Round, Rounds
 
-METHOD = 5
+METHOD = 6
 """Raised when what is measured changes: curves kept from before are not used."""
 WARM_UP = 2  # steps after a prefill: the first absorbs the prompts
 MIN_SWEEPS = 3  # however late it is
+
+Length = tuple[int | None, int | None]
+"""(verify_len, block_len) of a measured step."""
+PLAIN: Length = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,7 @@ class Steered:
 
     inner: Scheduler
     verify_len: int | None = None
+    block_len: int | None = None  # None: gamma
     lossless: bool = field(default=True, init=False)
     batch_independent: bool = field(default=True, init=False)
 
@@ -57,6 +62,12 @@ class Steered:
     def drafts(self, memory: Any, limits: Limits, capacity: Capacity) -> bool:
         """As told."""
         return self.verify_len is not None
+
+    def block_lens(
+        self, memory: Any, requests: Sequence[int], limits: Limits, capacity: Capacity, gamma: int
+    ) -> tuple[int, ...]:
+        """As told."""
+        return (self.block_len or gamma,) * len(requests)
 
     def plan(
         self, survival: Float[Tensor, "R gamma"], capacity: Capacity, limits: Limits, memory: Any
@@ -125,19 +136,19 @@ def profile(
         )
     if not num_requests or min(num_requests) < 1 or repeats < 1:
         raise ValueError(f"num_requests={list(num_requests)}, repeats={repeats}: expected sizes of 1 or more")
-    lengths = _sweep(gamma) if parts.drafter is not None else [None]
+    lengths = _sweep(gamma) if parts.drafter is not None else [PLAIN]
     total, samples = len(num_requests) * repeats * len(lengths), list[Sample]()
     deadline = None if max_seconds is None else time.perf_counter() + max_seconds / len(num_requests)
     for index, num in enumerate(num_requests):
         bench = Bench.of(parts, gamma, num, context_len, prompts)
         for sweep in range(repeats):
-            samples += [bench.sample(length) for length in (lengths if sweep % 2 else lengths[::-1])]
+            samples += [bench.sample(*length) for length in (lengths if sweep % 2 else lengths[::-1])]
             if progress is not None:
                 progress((index * repeats + sweep + 1) * len(lengths), total)
             if deadline is not None and sweep + 1 >= MIN_SWEEPS and time.perf_counter() > deadline:
                 break
         deadline = None if deadline is None else time.perf_counter() + (max_seconds or 0.0) / len(num_requests)
-    return Profile(tuple(samples), capacity_of(samples, kind, source))
+    return Profile(tuple(samples), capacity_of(samples, kind, source, gamma if parts.drafter is not None else None))
 
 
 @dataclass(slots=True)
@@ -158,19 +169,19 @@ class Bench:
         rows = [_prompt(r, _length(r, num, context_len), prompts, parts.target.vocab_size) for r in range(num)]
         return cls(engine, scheduler, tuple(Request(row, seed=r) for r, row in enumerate(rows)))
 
-    def sample(self, verify_len: int | None) -> Sample:
-        """One step at a length."""
+    def sample(self, verify_len: int | None, block_len: int | None = None) -> Sample:
+        """One step at a length, with shorter blocks than gamma when told."""
         gamma = self.engine.gamma
         if not self.engine.running or min(s.remaining for s in self.engine.running.values()) < gamma + 2:
             self._fill()
         if verify_len is None:
             self._step(None)  # steps without a draft follow each other in service: the target is warm in the caches
         context = sum(len(s.tokens) for s in self.engine.running.values()) // len(self.engine.running)
-        first = self._step(verify_len)[0]
-        return Sample(first.num_requests, verify_len, first.batch_tokens, context, first.seconds)
+        first = self._step(verify_len, block_len)[0]
+        return Sample(first.num_requests, verify_len, first.batch_tokens, context, first.seconds, block_len)
 
-    def _step(self, verify_len: int | None) -> list[Round]:
-        self.scheduler.verify_len = verify_len
+    def _step(self, verify_len: int | None, block_len: int | None = None) -> list[Round]:
+        self.scheduler.verify_len, self.scheduler.block_len = verify_len, block_len
         return self.engine.step()
 
     def _fill(self) -> None:
@@ -185,10 +196,12 @@ class Bench:
             self._step(0 if self.engine.parts.drafter is not None else None)
 
 
-def _sweep(gamma: int) -> list[int | None]:
-    """Every length, and three undrafted steps: against them alone is decided whether drafting pays."""
+def _sweep(gamma: int) -> list[Length]:
+    """Every length, three undrafted steps, against which alone is decided whether drafting pays, and shorter blocks."""
     half = (gamma + 1) // 2
-    return [None, *range(half), None, *range(half, gamma + 1), None]
+    first, second = ([(length, None) for length in part] for part in (range(half), range(half, gamma + 1)))
+    short: list[Length] = [(0, max(1, gamma // 3))] if gamma > 1 else []
+    return [PLAIN, *first, *short, PLAIN, *short, *second, PLAIN]
 
 
 def _length(row: int, num: int, mean: int) -> int:

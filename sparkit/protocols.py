@@ -262,6 +262,20 @@ class Selecting(Protocol):
 
 
 @runtime_checkable
+class Sizing(Protocol):
+    """A scheduler that also says how long the blocks are; without this method they have gamma tokens."""
+
+    def block_lens(
+        self, memory: Any, requests: Sequence[int], limits: Limits, capacity: Capacity, gamma: int
+    ) -> tuple[int, ...] | None:
+        """Tokens to draft for each request that drafts, 1..gamma, from rounds that are over; None: gamma.
+
+        Asked before `propose`, which drafts the longest for all; nothing past a request's own length is verified.
+        """
+        ...
+
+
+@runtime_checkable
 class Verifier(Protocol):
     """Accepts a prefix of the drafts and draws the next token."""
 

@@ -37,6 +37,7 @@ class Limits:
     ceiling: Int[Tensor, " R"]  # drafts that may be: min(remaining - 1, context room, drafted)
     token_budget: int | None = None  # most tokens of a step, base_tokens included; anchors always go
     num_resting: int = 0  # requests that decode plainly in this step: one token each, counted in base_tokens
+    block_len: int | None = None  # tokens this step drafts for a request; None: gamma, since nobody was asked
 
 
 @dataclass(frozen=True)  # without slots, for the kept property
@@ -74,7 +75,7 @@ class Rounds:
     limits: Limits
     plan: Plan
     verdict: Verdict
-    accept_rate: Float[Tensor, "R gamma"]  # soft label 1 - TV for k <= verify_len + 1, nan beyond [eq. 8]
+    accept_rate: Float[Tensor, "R gamma"]  # soft label 1 - TV for proposed k <= verify_len + 1, else nan [eq. 8]
     seconds: float  # wall time of the step
     resting: tuple[int, ...] = ()  # ids of the requests that decoded plainly beside these
 
@@ -120,13 +121,13 @@ class Round:
     kind: Literal["prefill", "drafted", "undrafted"]
     anchor: int  # token id
     anchor_position: int
-    drafted: tuple[int, ...]  # proposed token ids; () when nothing was drafted
+    drafted: tuple[int, ...]  # proposed token ids, gamma or fewer; () when nothing was drafted
     p_draft: tuple[float, ...]  # at the proposed tokens
     p_target: tuple[float, ...]  # at the proposed tokens, first min(verify_len, gamma) of them
     logits: tuple[float, ...]  # raw confidence logits
     confidence: tuple[float, ...]
     survival: tuple[float, ...]
-    accept_rate: tuple[float, ...]  # soft labels, first min(verify_len + 1, gamma)
+    accept_rate: tuple[float, ...]  # soft labels, first min(verify_len + 1, proposed)
     verify_len: int
     floor: int
     ceiling: int

@@ -16,6 +16,12 @@ class Step(NamedTuple):
     num_requests: int
     batch_tokens: int
     base_tokens: int  # of the same step without a draft
+    block_len: int | None = None  # None: gamma
+
+
+def _by_size(item: tuple[Step, float]) -> tuple[int, ...]:
+    """An order of steps; a block length may be None."""
+    return tuple(-1 if number is None else number for number in item[0])
 
 
 class Sums(NamedTuple):
@@ -29,12 +35,23 @@ class Sums(NamedTuple):
         kept = self.faded(forgetting**num_drafted)
         steps = dict(kept.steps)
         steps[step] = steps.get(step, 0.0) + num_drafted / step.num_requests
-        return Sums(kept.gain + accepted, tuple(sorted(steps.items())))
+        return Sums(kept.gain + accepted, tuple(sorted(steps.items(), key=_by_size)))
 
     def faded(self, factor: float) -> "Sums":
         """The same with less weight."""
         steps = tuple((step, factor * weight) for step, weight in self.steps if weight > FORGOTTEN)
         return Sums(factor * self.gain, steps)
+
+    @property
+    def tokens(self) -> float:
+        """What the steps made."""
+        return self.gain + self.num_rounds
+
+    @property
+    def prompt_share(self) -> float:
+        """Prompt tokens read beside each token made: who makes more tokens has more prompts to read."""
+        prompts = sum(weight * (step.base_tokens - step.num_requests) for step, weight in self.steps)
+        return prompts / self.tokens if self.tokens > 0 else 0.0
 
     @property
     def num_rounds(self) -> float:
@@ -46,14 +63,14 @@ class Prices:
     """What steps cost on a curve, looked up in a list: a hundred remembered steps are priced at once.
 
     >>> from sparkit.capacity import from_rates
-    >>> Prices(from_rates((1.0, 0.5))).lost(Step(1, 2, 1))  # a plain token, and a twentieth of the two in all
-    1.1
+    >>> Prices(from_rates((1.0, 0.5))).won(Sums().plus(Step(1, 2, 1), 1, 1, 1.0))  # 2 tokens in 2 s, and the doubt
+    -0.1
     """
 
     def __init__(self, capacity: Capacity) -> None:
         self.capacity = capacity
         self._verify: list[float] = []
-        self._by_requests: dict[int, tuple[float, float]] = {}
+        self._beside: dict[tuple[int, int | None], float] = {}
         self._won: dict[int, tuple[Sums, float]] = {}
 
     def won(self, sums: Sums) -> float:
@@ -66,23 +83,29 @@ class Prices:
         if kept is None:
             if len(self._won) >= MOST_KEPT:
                 self._won.clear()
-            lost = sum(weight * self.lost(step) for step, weight in sums.steps)
-            kept = self._won[id(sums)] = sums, sums.gain - lost
+            rates = {num: self.plain_rate(num, sums.prompt_share) for num in {step[0] for step, _ in sums.steps}}
+            plain = sum(weight * self.seconds(step) * rates[step[0]] for step, weight in sums.steps)
+            kept = self._won[id(sums)] = sums, sums.tokens - (1 + DOUBT) * plain
         return kept[1]
 
-    def lost(self, step: Step) -> float:
-        """Tokens that plain decoding would have made in the seconds that draft and verification took, and the doubt."""
-        num, batch, base = step
+    def seconds(self, step: Step) -> float:
+        """A drafted step."""
+        num, batch, _, block_len = step
         if batch >= len(self._verify):
             sizes = range(len(self._verify), 2 * batch + 1)
             self._verify += [self.capacity.verify_seconds(max(1, size)) for size in sizes]
-        if num not in self._by_requests:
+        if (num, block_len) not in self._beside:
             curve = self.capacity
-            beside = curve.draft_seconds(num) + curve.overhead_seconds(num) - curve.plain_overhead.at(num)
-            self._by_requests[num] = beside, num * curve.undrafted_rate(num, num)
-        beside, plain_rate = self._by_requests[num]
-        lost = (beside + self._verify[batch] - self._verify[base]) * plain_rate
-        return lost + DOUBT * (num + lost)
+            self._beside[num, block_len] = curve.draft_seconds(num, block_len) + curve.overhead_seconds(num)
+        return self._beside[num, block_len] + self._verify[batch]
+
+    def plain_rate(self, num_requests: int, prompt_share: float) -> float:
+        """Tokens a second of plain decoding that reads so many prompt tokens for each token it makes."""
+        rows = num_requests * (1 + prompt_share)
+        low = int(rows)
+        first, second = (self.capacity.verify_seconds(size) for size in (low, low + 1))
+        seconds = first + (rows - low) * (second - first) + self.capacity.plain_overhead.at(num_requests)
+        return num_requests / seconds
 
 
 prices = functools.lru_cache(maxsize=8)(Prices)

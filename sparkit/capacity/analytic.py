@@ -37,11 +37,14 @@ def measured(
     *,
     kind: Kind = "step",
     source: str = "measured",
+    draft_token: Mapping[int, float] | None = None,
+    gamma: int | None = None,
 ) -> Capacity:
     """A profile: seconds by size; `verify` is read through its monotone envelope and kept raw beside it."""
     raw = Curve(tuple(sorted(verify.items())), kind)
-    by_requests = [Curve(tuple(sorted(table.items()))) for table in (draft, overhead, plain_overhead)]
-    return Capacity(raw.envelope(), by_requests[0], by_requests[1], by_requests[2], source, True, raw)
+    tables = (draft, overhead, plain_overhead, draft_token or {1: 0.0})
+    made, other, plain, token = (Curve(tuple(sorted(table.items()))) for table in tables)
+    return Capacity(raw.envelope(), made, other, plain, source, True, raw, token, gamma)
 
 
 def roofline(

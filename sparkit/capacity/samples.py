@@ -31,16 +31,21 @@ class Sample:
     batch_tokens: int
     context_len: int
     seconds: Seconds
+    block_len: int | None = None  # of a shorter block; None: gamma
 
 
-def capacity_of(samples: Iterable[Sample], kind: Kind = "linear", source: str = "measured") -> Capacity:
+def capacity_of(
+    samples: Iterable[Sample], kind: Kind = "linear", source: str = "measured", gamma: int | None = None
+) -> Capacity:
     """Medians by size, so that the steps of every size add up to what they took.
 
     A target pass over B rows of R requests takes verify(B), and a part that belongs to R: contexts are read, and a
     draft has pushed the weights out of the caches. That part is overhead(R), without the caches' share in
-    plain_overhead(R), so that neither plain decoding nor a longer cut is priced by what a draft costs.
+    plain_overhead(R), so that neither plain decoding nor a longer cut is priced by what a draft costs. Steps with
+    shorter blocks, verified in no part, price a draft token (`gamma` says how long the others are).
     """
-    samples = list(samples)
+    every = list(samples)
+    samples = [one for one in every if one.block_len is None]
     plain = [one for one in samples if one.verify_len is None]
     drafted = [one for one in samples if one.verify_len is not None]
     verify = _verify(plain, drafted)
@@ -51,7 +56,26 @@ def capacity_of(samples: Iterable[Sample], kind: Kind = "linear", source: str = 
         left = ((s.num_requests, s.seconds.total - passes.at(s.batch_tokens)) for s in steps)
         return _medians((num, max(0.0, seconds - known.get(num, 0.0))) for num, seconds in left) or {1: 0.0}
 
-    return measured(verify, draft, rest(drafted, draft), rest(plain, {}), kind=kind, source=source)
+    token = {} if gamma is None else _token(every, gamma)
+    return measured(
+        verify, draft, rest(drafted, draft), rest(plain, {}), kind=kind, source=source, draft_token=token, gamma=gamma
+    )
+
+
+def _token(samples: Sequence[Sample], gamma: int) -> dict[int, float]:
+    """Seconds of one draft token by num_requests: what steps of shorter blocks take less, target passes left out."""
+    steps: dict[int, dict[int, list[float]]] = {}
+    for one in samples:
+        if one.verify_len == 0:
+            lengths = steps.setdefault(one.num_requests, {})
+            lengths.setdefault(one.block_len or gamma, []).append(one.seconds.total - one.seconds.verify)
+    found = {}
+    for num, lengths in steps.items():
+        took = {length: statistics.median(seconds) for length, seconds in lengths.items()}
+        least = min(took)
+        if gamma in took and least < gamma:
+            found[num] = max(0.0, took[gamma] - took[least]) / (gamma - least)
+    return found
 
 
 def _verify(plain: Sequence[Sample], drafted: Sequence[Sample]) -> dict[int, float]:

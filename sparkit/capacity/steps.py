@@ -29,6 +29,8 @@ class Capacity:
     source: str = "table"  # where the numbers come from, for reports
     is_measured: bool = False  # whether seconds are wall seconds of a device
     raw_verify: Curve | None = None  # as measured, before the monotone envelope
+    draft_token: Curve = FREE  # seconds by num_requests that blocks of one token less save
+    gamma: int | None = None  # the block length that `draft` is for
 
     def __post_init__(self) -> None:
         if bad := [point for point in self.verify.points if point[1] <= 0]:
@@ -52,17 +54,25 @@ class Capacity:
         """The target's forward pass over B tokens, without what belongs to the requests (their contexts)."""
         return self.verify.at(batch_tokens)
 
-    def draft_seconds(self, num_requests: int) -> float:
-        """Proposing one block for each of R requests."""
-        return self.draft.at(num_requests)
+    @property
+    def prices_blocks(self) -> bool:
+        """Whether a shorter block is known to be cheaper."""
+        return self.gamma is not None and any(seconds > 0 for _, seconds in self.draft_token.points)
+
+    def draft_seconds(self, num_requests: int, block_len: int | None = None) -> float:
+        """Proposing one block for each of R requests; None: a whole one."""
+        whole = self.draft.at(num_requests)
+        if block_len is None or self.gamma is None:
+            return whole
+        return max(0.0, whole - (self.gamma - block_len) * self.draft_token.at(num_requests))
 
     def overhead_seconds(self, num_requests: int) -> float:
         """Everything else of a drafted step."""
         return self.overhead.at(num_requests)
 
-    def rounds_per_second(self, num_requests: int, batch_tokens: int) -> float:
+    def rounds_per_second(self, num_requests: int, batch_tokens: int, block_len: int | None = None) -> float:
         """SPS(R, B), the draft counted."""
-        fixed = self.draft_seconds(num_requests) + self.overhead_seconds(num_requests)
+        fixed = self.draft_seconds(num_requests, block_len) + self.overhead_seconds(num_requests)
         return 1.0 / (fixed + self.verify_seconds(batch_tokens))
 
     def undrafted_rate(self, num_requests: int, base_tokens: int) -> float:
@@ -79,7 +89,12 @@ class Capacity:
         return 1.0 / self.speedup(num_requests, batch_tokens, 0.0) - 1.0
 
     def rates(
-        self, num_requests: int, base_tokens: int, max_drafts: int, like: Float[Tensor, "..."]
+        self,
+        num_requests: int,
+        base_tokens: int,
+        max_drafts: int,
+        like: Float[Tensor, "..."],
+        block_len: int | None = None,
     ) -> Float[Tensor, " points"]:
         """SPS(R, base_tokens + j) for j = 0..max_drafts: a slice of a table kept on the device of `like`."""
         if self.is_flat:
@@ -87,7 +102,7 @@ class Capacity:
         last = base_tokens + max_drafts
         if self.is_measured and last > self.verify.last_size:
             _say_outside(self.source, self.verify.last_size)
-        table = _table(self, num_requests, 1 << max(6, last.bit_length()), like.device, like.dtype)
+        table = _table(self, num_requests, block_len, 1 << max(6, last.bit_length()), like.device, like.dtype)
         return table[base_tokens : last + 1]
 
     def to_json(self) -> dict[str, Any]:
@@ -119,9 +134,9 @@ class Capacity:
 
 @functools.lru_cache(maxsize=256)
 def _table(
-    capacity: Capacity, num_requests: int, size: int, device: torch.device, dtype: torch.dtype
+    capacity: Capacity, num_requests: int, block_len: int | None, size: int, device: torch.device, dtype: torch.dtype
 ) -> Float[Tensor, " size"]:
-    fixed = capacity.draft_seconds(num_requests) + capacity.overhead_seconds(num_requests)
+    fixed = capacity.draft_seconds(num_requests, block_len) + capacity.overhead_seconds(num_requests)
     rates = 1.0 / (fixed + np.array([capacity.verify_seconds(b) for b in range(size)]))
     return torch.tensor(rates, dtype=dtype).to(device, non_blocking=True)  # non_blocking: the host must not wait
 

@@ -92,6 +92,7 @@ def _document(recipe: Any, whole: Any, profiles: dict[int, Any]) -> dict[str, ob
         {
             "num_requests": one.num_requests,
             "verify_len": one.verify_len,
+            "block_len": one.block_len,
             "batch_tokens": one.batch_tokens,
             "context_len": one.context_len,
             **{f"{phase}_seconds": value for phase, value in asdict(one.seconds).items()},
@@ -120,10 +121,18 @@ def _show(capacity: Any, sizes: list[int], gamma: int) -> None:
         verify.add_row(str(size), f"{1e3 * seconds:.2f}", f"{1e3 * raw:.2f}")
     out.print(verify)
     steps = Table(title="a step, ms; and when drafting everything pays")
-    for heading in ("requests", "draft", "overhead", "undrafted step", f"tau to break even at {gamma}"):
+    for heading in (
+        "requests",
+        "draft",
+        "a draft token",
+        "overhead",
+        "undrafted step",
+        f"tau to break even at {gamma}",
+    ):
         steps.add_column(heading, justify="right")
     for num in sizes:
-        seconds = (capacity.draft_seconds(num), capacity.overhead_seconds(num), 1 / capacity.undrafted_rate(num, num))
+        made = (capacity.draft_seconds(num), capacity.draft_token.at(num), capacity.overhead_seconds(num))
+        seconds = (*made, 1 / capacity.undrafted_rate(num, num))
         even = 1 + capacity.break_even(num, num * (1 + gamma))
         steps.add_row(str(num), *(f"{1e3 * value:.2f}" for value in seconds), f"{even:.2f}")
     out.print(steps)

@@ -58,6 +58,9 @@ def evidence(draft: Draft, plan: Plan, verdict: Verdict, p_target: Float[Tensor,
     tokens = draft.tokens
     judged = Judged.of(draft, plan, p_target)
     accept_rate = judged.spread(1 - judged.excess.clamp(min=0).sum(-1), tokens, torch.nan)
+    if draft.lengths is not None:  # the row after a short block judges a column that nobody proposed
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        accept_rate = accept_rate.masked_fill(positions >= draft.lengths[:, None], torch.nan)
     proposed = tokens[judged.request, judged.position.clamp(max=tokens.shape[1] - 1)]
     p_judged = judged.spread(_at(p_target, proposed), tokens, 0.0)
     return Evidence(_at(draft.p_draft, tokens), p_judged, accept_rate, *audit_bits(draft, verdict, judged))

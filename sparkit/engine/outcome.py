@@ -33,7 +33,7 @@ class Reading:
     floor: int
     ceiling: int
     is_probe: bool
-    tokens: list[int]
+    tokens: list[int]  # really proposed
     columns: dict[str, list[float]]  # by name, gamma values each
     top: tuple[TopTokens, ...]
 
@@ -51,6 +51,8 @@ class Committed:
     is_prefill: bool
 
 
+SINGLE = 6
+"""Numbers of a request that stand before its columns."""
 COLUMNS = ("p_draft", "p_target", "logits", "confidence", "survival", "accept_rate", "chosen", "mass")
 
 
@@ -139,7 +141,8 @@ def _read(engine: "Engine", step: "Step") -> list[Reading]:
     verdict, limits = step.verdict, step.limits
     lawless = step.p_target[:, 0].isnan()  # one nan logit makes its whole row nan
     next_token = torch.where(lawless[rows_of(step.plan, gamma + 1)].any(1), -1, verdict.next_token)
-    single = (verdict.accepted, next_token, verdict.is_bonus, limits.floor, limits.ceiling)
+    proposed = torch.full_like(limits.ceiling, gamma) if step.draft.lengths is None else step.draft.lengths
+    single = (verdict.accepted, next_token, verdict.is_bonus, limits.floor, limits.ceiling, proposed)
     blocks = _blocks(step, seen)
     num = min(engine.top_tokens, step.p_target.shape[1])
     if num:
@@ -160,9 +163,9 @@ def _blocks(step: "Step", seen: Evidence) -> list[Tensor]:
 
 
 def _reading(values: list[float], gamma: int, num_top: int, verify_len: int) -> Reading:
-    accepted, next_token, is_bonus, floor, ceiling = (int(v) for v in values[:5])
-    parts = [values[5 + i * gamma : 5 + (i + 1) * gamma] for i in range(1 + len(COLUMNS))]
+    accepted, next_token, is_bonus, floor, ceiling, proposed = (int(v) for v in values[:SINGLE])
+    parts = [values[SINGLE + i * gamma : SINGLE + (i + 1) * gamma] for i in range(1 + len(COLUMNS))]
     columns = dict(zip(COLUMNS, parts[1:], strict=True))
-    tokens = [int(v) for v in parts[0]]
-    top = top_tokens(values[5 + (1 + len(COLUMNS)) * gamma :], num_top, verify_len) if num_top else ()
+    tokens = [int(v) for v in parts[0][:proposed]]
+    top = top_tokens(values[SINGLE + (1 + len(COLUMNS)) * gamma :], num_top, verify_len) if num_top else ()
     return Reading(accepted, next_token, bool(is_bonus), floor, ceiling, floor > 0, tokens, columns, top)

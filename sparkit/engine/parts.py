@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkit.capacity import Capacity
-from sparkit.protocols import Calibrator, Confidence, Drafter, Scheduler, Selecting, Target, Verifier
+from sparkit.protocols import Calibrator, Confidence, Drafter, Scheduler, Selecting, Sizing, Target, Verifier
 from sparkit.rounds import Limits
 
 
@@ -67,12 +67,44 @@ def who_drafts(
     """
     if not scheduler.drafts(memory, limits, capacity):
         return (False,) * len(requests)
+    return chosen(scheduler, memory, requests, limits, capacity)
+
+
+def chosen(
+    scheduler: Scheduler, memory: Any, requests: Sequence[int], limits: Limits, capacity: Capacity
+) -> tuple[bool, ...]:
+    """The same in a step that does draft."""
     if not isinstance(scheduler, Selecting):
         return (True,) * len(requests)
-    chosen = scheduler.participants(memory, requests, limits, capacity)
-    if len(chosen) != len(requests):
+    answers = scheduler.participants(memory, requests, limits, capacity)
+    if len(answers) != len(requests):
         raise ValueError(
-            f"{type(scheduler).__name__}.participants gave {len(chosen)} answers for {len(requests)} requests; "
+            f"{type(scheduler).__name__}.participants gave {len(answers)} answers for {len(requests)} requests; "
             "give one a request"
         )
-    return chosen
+    return answers
+
+
+def block_lens(
+    scheduler: Scheduler, memory: Any, requests: Sequence[int], limits: Limits, capacity: Capacity, gamma: int
+) -> tuple[int, ...] | None:
+    """How many tokens each request that drafts gets drafted; None: gamma, of which no scheduler need know.
+
+    Args:
+        scheduler: the part that is asked.
+        memory: its memory.
+        requests: ids of everything that drafts, row by row.
+        limits: of these rows.
+        capacity: what steps cost.
+        gamma: the most.
+
+    Raises:
+        ValueError: for another number of answers, or one outside 1..gamma.
+    """
+    lengths = scheduler.block_lens(memory, requests, limits, capacity, gamma) if isinstance(scheduler, Sizing) else None
+    if lengths is not None and not (len(lengths) == len(requests) and all(1 <= n <= gamma for n in lengths)):
+        raise ValueError(
+            f"{type(scheduler).__name__}.block_lens gave {lengths!r} for {len(requests)} requests; "
+            f"give each 1 to {gamma} tokens, or None for whole blocks"
+        )
+    return lengths

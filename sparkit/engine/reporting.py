@@ -72,7 +72,7 @@ def _round(engine: "Engine", step: "Step", one: Committed, seconds: Seconds, siz
     gamma, reading = engine.gamma, one.reading
     verify_len = one.span.count - 1 if reading is not None else 0
     column = partial(_column, {} if reading is None else reading.columns, gamma)
-    accepted = 0 if reading is None else reading.accepted
+    accepted, proposed = (0, 0) if reading is None else (reading.accepted, len(reading.tokens))
     audited = min(accepted + 1, gamma, len(one.tokens))
     if reading is None or engine.parts.verifier.schedule_invariant:
         audited = 0  # coupled noise: which block a token falls in depends on its own noise, the factor's mean is not 1
@@ -84,12 +84,12 @@ def _round(engine: "Engine", step: "Step", one: Committed, seconds: Seconds, siz
         anchor=one.anchor,
         anchor_position=one.span.start + one.span.count - 1 if one.is_prefill else one.span.start,
         drafted=() if reading is None else tuple(reading.tokens),
-        p_draft=column("p_draft"),
+        p_draft=column("p_draft", proposed),
         p_target=column("p_target", verify_len),
         logits=column("logits"),
         confidence=column("confidence"),
         survival=column("survival"),
-        accept_rate=column("accept_rate", min(verify_len + 1, gamma)),
+        accept_rate=column("accept_rate", min(verify_len + 1, proposed)),
         verify_len=verify_len,
         floor=0 if reading is None else reading.floor,
         ceiling=0 if reading is None else reading.ceiling,

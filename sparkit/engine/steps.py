@@ -14,9 +14,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sparkit.decisions import Decisions, Purpose
-from sparkit.engine import flat, laws, outcome, reporting
+from sparkit.engine import flat, laws, outcome, reporting, short
 from sparkit.engine.evidence import Evidence
-from sparkit.engine.parts import Memories, who_drafts
+from sparkit.engine.parts import Memories, block_lens, who_drafts
 from sparkit.engine.requests import Sequence
 from sparkit.protocols import Anchors, Span
 from sparkit.rounds import Draft, Limits, Plan, Round, Verdict
@@ -139,10 +139,11 @@ def _propose(engine: "Engine", step: Step) -> None:
     assert drafter is not None and step.limits is not None and step.decisions is not None
     assert step.anchors is not None and step.seeds is not None
     engine.inbox.deliver(drafter, {s.slot: s.tokens for s in rows}, device)
+    width = _size(engine, step)
     anchors = Anchors(
         tokens=torch.tensor([s.tokens[-1] for s in rows], dtype=torch.int64, device=device),
         positions=step.anchors,
-        spans=tuple(Span(s.slot, s.anchor_position, engine.gamma) for s in rows),
+        spans=tuple(Span(s.slot, s.anchor_position, width) for s in rows),
         params=tuple(s.request.params for s in rows),
         contexts=tuple(s.tokens for s in rows),
         history=laws.history(rows, engine.parts.target.vocab_size, device),
@@ -156,10 +157,25 @@ def _propose(engine: "Engine", step: Step) -> None:
     step.limits = replace(step.limits, floor=torch.minimum(probes.to(ceiling), ceiling), ceiling=ceiling)
 
 
+def _size(engine: "Engine", step: Step) -> int:
+    """How many tokens are drafted: what the scheduler wants for each request is its ceiling, the most is drafted."""
+    parts, limits = engine.parts, step.limits
+    assert limits is not None
+    ids = tuple(s.id for s in step.drafting)
+    lengths = block_lens(parts.scheduler, engine.memories.scheduler, ids, limits, parts.capacity, engine.gamma)
+    if lengths is None:
+        return engine.gamma
+    ceiling = torch.minimum(limits.ceiling, torch.tensor(lengths, device=engine.device))
+    step.limits = replace(limits, ceiling=ceiling, block_len=max(lengths))
+    return max(lengths)
+
+
 def _plan(engine: "Engine", step: Step) -> None:
     parts, memories = engine.parts, engine.memories
     assert step.draft is not None and step.limits is not None
     step.logits = parts.confidence.logits(step.draft, memories.confidence)
+    if step.draft.tokens.shape[1] < engine.gamma:
+        step.draft, step.logits = short.filled(step.draft, step.logits, engine.gamma)
     step.confidence = parts.calibrator.calibrate(step.logits, memories.calibrator)
     step.survival = survival_of(step.confidence)
     step.plan, memory = parts.scheduler.plan(step.survival, parts.capacity, step.limits, memories.scheduler)

@@ -54,9 +54,10 @@ def rows_of(value: Any, lo: int, hi: int) -> Any:
     return type(value)(**{name: x[lo:hi] if isinstance(x, Tensor) else x for name, x in parts.items()})
 
 
-def limits_of(limits: Limits, lo: int, hi: int, num_resting: int = 0) -> Limits:
+def limits_of(limits: Limits, lo: int, hi: int, num_resting: int = 0, block_len: int | None = None) -> Limits:
     """Rows lo..hi of the limits; every row has one anchor, and so has everybody who rests."""
-    return Limits(hi - lo + num_resting, limits.floor[lo:hi], limits.ceiling[lo:hi], limits.token_budget, num_resting)
+    bounds = (limits.floor[lo:hi], limits.ceiling[lo:hi])
+    return Limits(hi - lo + num_resting, *bounds, limits.token_budget, num_resting, block_len)
 
 
 class Slices:
@@ -64,6 +65,7 @@ class Slices:
 
     def __init__(self) -> None:
         self.number = Numbering()
+        self.block_lens: tuple[int | None, ...] = ()  # of this step's worlds
         self._rounds: Rounds | None = None
         self._parts: list[tuple[Hashable, Rounds]] = []
 
@@ -81,7 +83,8 @@ class Slices:
             verdict.accepted, verdict.next_token, verdict.is_bonus, rounds.accept_rate,
         )  # fmt: skip
         out: list[tuple[Hashable, Rounds]] = []
-        for (lo, hi), step, resting in zip(layout.rows, layout.steps, layout.resting, strict=True):
+        worlds = zip(layout.rows, layout.steps, layout.resting, self.block_lens, strict=True)
+        for (lo, hi), step, resting, block_len in worlds:
             ids = tuple(number % layout.width for number in rounds.requests[lo:hi])
             seen = Rounds(
                 step,
@@ -91,14 +94,14 @@ class Slices:
                 rounds.logits[lo:hi],
                 rounds.confidence[lo:hi],
                 rounds.survival[lo:hi],
-                limits_of(limits, lo, hi, len(resting)),
+                limits_of(limits, lo, hi, len(resting), block_len),
                 Plan(rounds.plan.verify_len[lo:hi]),
                 Verdict(verdict.accepted[lo:hi], verdict.next_token[lo:hi], verdict.is_bonus[lo:hi]),
                 rounds.accept_rate[lo:hi],
                 rounds.seconds,
                 resting,
             )
-            out.append(((key(lo, hi), ids, resting, step), seen))
+            out.append(((key(lo, hi), ids, resting, step, block_len), seen))
         return out
 
 

@@ -13,10 +13,11 @@ from torch import Tensor
 from sparkit.capacity import Capacity
 from sparkit.decisions import Decisions, DecisionSource
 from sparkit.engine import Parts
+from sparkit.engine.parts import block_lens, chosen
 from sparkit.proofs.blame import blaming
 from sparkit.proofs.enumeration import Enumerated, Rows
 from sparkit.proofs.paths import COUPLED
-from sparkit.protocols import Anchors, Calibrator, Confidence, Drafter, Scheduler, Selecting, Span, Verifier
+from sparkit.protocols import Anchors, Calibrator, Confidence, Drafter, Scheduler, Span, Verifier
 from sparkit.rounds import Draft, Limits, Plan, Rounds, Verdict
 
 
@@ -58,6 +59,20 @@ class WitnessedScheduler:
         with blaming(self.part, "plan", survival=survival, limits=limits, memory=memory):
             return self.part.plan(survival, capacity, limits, memory)
 
+    def participants(
+        self, memory: Any, requests: Sequence[int], limits: Limits, capacity: Capacity
+    ) -> tuple[bool, ...]:
+        """See `Selecting`; everybody, of a scheduler without the method."""
+        with blaming(self.part, "participants", memory=memory, requests=requests, limits=limits):
+            return chosen(self.part, memory, requests, limits, capacity)
+
+    def block_lens(
+        self, memory: Any, requests: Sequence[int], limits: Limits, capacity: Capacity, gamma: int
+    ) -> tuple[int, ...] | None:
+        """See `Sizing`; None, of a scheduler without the method."""
+        with blaming(self.part, "block_lens", memory=memory, requests=requests, limits=limits):
+            return block_lens(self.part, memory, requests, limits, capacity, gamma)
+
     def observe(self, memory: Any, rounds: Rounds) -> Any:
         """See `Scheduler`."""
         with blaming(self.part, "observe", memory=memory, rounds=rounds):
@@ -67,18 +82,6 @@ class WitnessedScheduler:
         """See `Scheduler`."""
         with blaming(self.part, "observe_undrafted", memory=memory, num_tokens=num_tokens):
             return self.part.observe_undrafted(memory, num_tokens, num_requests, seconds)
-
-
-class WitnessedSelecting(WitnessedScheduler):
-    """The same of a scheduler that says who drafts."""
-
-    def participants(
-        self, memory: Any, requests: Sequence[int], limits: Limits, capacity: Capacity
-    ) -> tuple[bool, ...]:
-        """See `Selecting`."""
-        with blaming(self.part, "participants", memory=memory, requests=requests, limits=limits):
-            chosen: tuple[bool, ...] = self.part.participants(memory, requests, limits, capacity)  # type: ignore[attr-defined]
-            return chosen
 
 
 class WitnessedConfidence:
@@ -171,10 +174,6 @@ class WitnessedDrafter:
             self.part.load(state)
 
 
-def _scheduler(part: Scheduler) -> WitnessedScheduler:
-    return WitnessedSelecting(part) if isinstance(part, Selecting) else WitnessedScheduler(part)
-
-
 def witnessed(parts: Parts, source: Enumerated | None = None) -> Parts:
     """The same composition under enumeration.
 
@@ -189,6 +188,6 @@ def witnessed(parts: Parts, source: Enumerated | None = None) -> Parts:
         drafter=None if parts.drafter is None else WitnessedDrafter(parts.drafter),
         confidence=WitnessedConfidence(parts.confidence),
         calibrator=WitnessedCalibrator(parts.calibrator),
-        scheduler=_scheduler(parts.scheduler),
+        scheduler=WitnessedScheduler(parts.scheduler),
         verifier=WitnessedVerifier(parts.verifier, source),
     )

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from sparkit.capacity import Capacity
 from sparkit.decisions import Decisions
-from sparkit.engine.parts import who_drafts
+from sparkit.engine.parts import block_lens, who_drafts
 from sparkit.proofs.blame import blaming
 from sparkit.proofs.freezing import freeze
 from sparkit.proofs.layout import Layout, Memo, Slices, key_of, limits_of, rows_of
@@ -125,21 +125,38 @@ class WorldScheduler:
         resting = {world * memory.width + request for world, ids in enumerate(memory.resting) for request in ids}
         return tuple(request not in resting for request in requests)
 
+    def block_lens(
+        self, memory: Layout, requests: Row[int], limits: Limits, capacity: Capacity, gamma: int
+    ) -> tuple[int, ...] | None:
+        """Every world's own lengths; what is drafted is the longest of them, which a table's law does not notice."""
+        answers: list[tuple[int, ...] | None] = []
+        for (lo, hi), resting, inner in zip(memory.rows, memory.resting, memory.memories, strict=True):
+            ids, part = tuple(n % memory.width for n in requests[lo:hi]), limits_of(limits, lo, hi, len(resting))
+            with blaming(self.part, "block_lens", memory=inner, requests=ids, limits=part):
+                answers.append(block_lens(self.part, inner, ids, part, capacity, gamma) if ids else None)
+        self._slices.block_lens = tuple(None if one is None else max(one) for one in answers)
+        if all(one is None for one in answers):
+            return None
+        whole = ((gamma,) * (hi - lo) for lo, hi in memory.rows)
+        return tuple(n for one, default in zip(answers, whole, strict=True) for n in one or default)
+
     def plan(self, survival: Tensor, capacity: Capacity, limits: Limits, memory: Layout) -> tuple[Plan, Layout]:
         """See `Scheduler`."""
         key = key_of(survival, limits.floor[:, None], limits.ceiling[:, None])
 
-        def ask(lo: int, hi: int, num_resting: int, inner: Any) -> tuple[Plan, Any]:
-            part = limits_of(limits, lo, hi, num_resting)
+        def ask(lo: int, hi: int, num_resting: int, block_len: int | None, inner: Any) -> tuple[Plan, Any]:
+            part = limits_of(limits, lo, hi, num_resting, block_len)
             with blaming(self.part, "plan", survival=survival[lo:hi], limits=part, memory=inner):
                 return self.part.plan(survival[lo:hi], capacity, part, inner)
 
         answers = [
             self._memo(
-                (key(lo, hi), hi - lo, len(resting), self._slices.number(inner)),
-                lambda: ask(lo, hi, len(resting), inner),  # noqa: B023
+                (key(lo, hi), hi - lo, len(resting), size, self._slices.number(inner)),
+                lambda: ask(lo, hi, len(resting), size, inner),  # noqa: B023
             )
-            for (lo, hi), resting, inner in zip(memory.rows, memory.resting, memory.memories, strict=True)
+            for (lo, hi), resting, size, inner in zip(
+                memory.rows, memory.resting, self._slices.block_lens, memory.memories, strict=True
+            )
         ]
         plan = Plan(torch.cat([plan.verify_len for plan, _ in answers]))
         return plan, memory.with_memories([inner for _, inner in answers])

@@ -78,6 +78,12 @@ class Delayed:
         """See `sparkit.pace`."""
         return memory.pace.participants(len(requests), capacity, self.probing.size)
 
+    def block_lens(
+        self, memory: Memory, requests: Sequence[int], limits: Limits, capacity: Capacity, gamma: int
+    ) -> tuple[int, ...] | None:
+        """See `sparkit.pace`."""
+        return memory.pace.block_lens(limits, capacity, gamma)
+
     def plan(
         self, survival: Float[Tensor, "R gamma"], capacity: Capacity, limits: Limits, memory: Memory
     ) -> tuple[Plan, Memory]:
@@ -111,4 +117,5 @@ class Delayed:
 
 
 def _search(trusted: Float[Tensor, "R gamma"], capacity: Capacity, limits: Limits) -> Int[Tensor, ""]:
-    return search_limit(trusted, limits, capacity.rates(len(trusted), limits.base_tokens, trusted.numel(), trusted))
+    rates = capacity.rates(len(trusted), limits.base_tokens, trusted.numel(), trusted, limits.block_len)
+    return search_limit(trusted, limits, rates)

@@ -81,12 +81,18 @@ class Foresight:
         """See `sparkit.pace`."""
         return memory.pace.participants(len(requests), capacity, self.probing.size)
 
+    def block_lens(
+        self, memory: Memory, requests: Sequence[int], limits: Limits, capacity: Capacity, gamma: int
+    ) -> tuple[int, ...] | None:
+        """See `sparkit.pace`."""
+        return memory.pace.block_lens(limits, capacity, gamma)
+
     def plan(
         self, survival: Float[Tensor, "R gamma"], capacity: Capacity, limits: Limits, memory: Memory
     ) -> tuple[Plan, Memory]:
         """See `Scheduler`."""
         queue, predicted = queue_of(survival, limits), self.predict(survival, memory)
-        rates = capacity.rates(len(survival), limits.base_tokens, survival.numel(), predicted)
+        rates = capacity.rates(len(survival), limits.base_tokens, survival.numel(), predicted, limits.block_len)
         positions = torch.arange(survival.shape[1], device=survival.device)
         admit_limit = search_limit(predicted * (positions < limits.ceiling[:, None]), limits, rates)
         return queue.admit_first(admit_limit - queue.num_floor), memory

@@ -51,12 +51,18 @@ class Greedy:
         """See `sparkit.pace`."""
         return memory.participants(len(requests), capacity, self.probing.size)
 
+    def block_lens(
+        self, memory: Pace, requests: Sequence[int], limits: Limits, capacity: Capacity, gamma: int
+    ) -> tuple[int, ...] | None:
+        """See `sparkit.pace`."""
+        return memory.block_lens(limits, capacity, gamma)
+
     def plan(
         self, survival: Float[Tensor, "R gamma"], capacity: Capacity, limits: Limits, memory: Pace
     ) -> tuple[Plan, Pace]:
         """See `Scheduler`."""
         queue = queue_of(survival, limits)
-        rates = capacity.rates(len(survival), limits.base_tokens, survival.numel(), queue.survival)
+        rates = capacity.rates(len(survival), limits.base_tokens, survival.numel(), queue.survival, limits.block_len)
         throughput = queue.throughput(rates)
         rises = (throughput[1:] > throughput[:-1]) & queue.is_open
         return queue.admit(rises.long().cumprod(0).bool()), memory

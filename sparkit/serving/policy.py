@@ -19,7 +19,7 @@ from sparkit.capacity import Capacity
 from sparkit.compose import make
 from sparkit.curves import ANALYTIC
 from sparkit.decisions import Addressed, Purpose, Until
-from sparkit.engine.parts import who_drafts
+from sparkit.engine.parts import block_lens, who_drafts
 from sparkit.protocols import CALIBRATORS, SCHEDULERS, Calibrator, Scheduler
 from sparkit.registry import parse_spec
 from sparkit.rounds import Draft, Limits, Plan, Rounds, Verdict
@@ -129,18 +129,27 @@ class Policy:
     def _drafted(
         self, batch: Batch, memories: Memories, number: int, resting: tuple[int, ...]
     ) -> tuple[Decided, Memories]:
-        limits = self.limits(batch, memories, len(resting))
+        limits = self._sized(batch, self.limits(batch, memories, len(resting)), memories)
         confidence = self.calibrator.calibrate(batch.logits, memories.calibrator)
         survival = survival_of(confidence)
         plan, memory = self.scheduler.plan(survival, self.capacity, limits, memories.scheduler)
         accepted = torch.minimum(batch.accepted, plan.verify_len)
         batch_tokens = batch.base_tokens + int(plan.verify_len.sum())
-        seconds = 1 / self.capacity.rounds_per_second(len(batch), batch_tokens)
+        seconds = 1 / self.capacity.rounds_per_second(len(batch), batch_tokens, limits.block_len)
         seen = replace(_seen(batch, confidence, survival, limits, plan, accepted, number, seconds), resting=resting)
         calibrator = self.calibrator.observe(memories.calibrator, seen)
         scheduler = self.scheduler.observe(memory, seen)
         decided = Decided(True, plan.verify_len, accepted, confidence, batch_tokens, seconds)
         return decided, Memories(calibrator, scheduler)
+
+    def _sized(self, batch: Batch, limits: Limits, memories: Memories) -> Limits:
+        """The same with the ceilings of shorter blocks, where the scheduler wants them."""
+        gamma = batch.logits.shape[1]
+        lengths = block_lens(self.scheduler, memories.scheduler, batch.requests, limits, self.capacity, gamma)
+        if lengths is None:
+            return limits
+        ceiling = torch.minimum(limits.ceiling, torch.tensor(lengths))
+        return replace(limits, floor=torch.minimum(limits.floor, ceiling), ceiling=ceiling, block_len=max(lengths))
 
     def _undrafted(self, batch: Batch, memories: Memories) -> tuple[Decided, Memories]:
         seconds = 1 / self.capacity.undrafted_rate(len(batch), batch.base_tokens)
@@ -158,7 +167,8 @@ def _seen(
     num, gamma = batch.logits.shape
     tokens = torch.zeros(num, gamma, dtype=torch.int64)
     verdict = Verdict(accepted, torch.zeros_like(accepted), accepted == plan.verify_len)
-    is_judged = torch.arange(gamma) <= plan.verify_len[:, None]
+    positions = torch.arange(gamma)
+    is_judged = (positions <= plan.verify_len[:, None]) & (positions < (limits.block_len or gamma))
     soft = torch.where(is_judged, batch.accept_rate, torch.nan)
     draft = Draft(tokens, batch.logits.new_zeros(num, gamma, 1))
     return Rounds(

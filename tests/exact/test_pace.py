@@ -172,10 +172,14 @@ def test_prices_in_a_list_are_the_curve_s() -> None:
     for curve in curves:
         prices = Prices(curve)
         for step in (Step(2, 9, 2), Step(64, 512, 64), Step(2, 700, 300), Step(1, 2, 1)):
-            num, batch, base = step
-            seconds = 1 / curve.rounds_per_second(num, batch) - 1 / curve.undrafted_rate(num, base)
-            lost = seconds * num * curve.undrafted_rate(num, num)
-            assert prices.lost(step) == pytest.approx(lost + DOUBT * (num + lost))
+            num, batch, base, _ = step
+            assert prices.seconds(step) == pytest.approx(1 / curve.rounds_per_second(num, batch))
+            share = (base - num) / (num + 1)  # of prompts, to the tokens of a round in which one draft was accepted
+            rows = num * (1 + share)
+            between = (rows - int(rows)) * (curve.verify_seconds(int(rows) + 1) - curve.verify_seconds(int(rows)))
+            plain = num / (curve.verify_seconds(int(rows)) + between + curve.plain_overhead.at(num))
+            made = num + 1 - (1 + DOUBT) * prices.seconds(step) * plain
+            assert prices.won(Sums().plus(step, 1, num, 1.0)) == pytest.approx(made)
 
 
 def test_a_prompt_in_the_same_step_changes_nothing() -> None:

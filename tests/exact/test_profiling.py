@@ -32,12 +32,13 @@ def test_every_length_is_stepped_at_every_size(parts: Parts) -> None:
     """Kills: a ceiling that shortens a step; steps with prefill counted; a size left out."""
     ticks: list[tuple[int, int]] = []
     found = profile(parts, gamma=3, num_requests=(1, 2), context_len=20, repeats=3, progress=lambda *t: ticks.append(t))
-    assert len(found.samples) == 2 * 3 * 7
-    assert ticks[-1] == (42, 42)
+    assert len(found.samples) == 2 * 3 * 9
+    assert ticks[-1] == (54, 54)
     for one in found.samples:
         assert one.batch_tokens == one.num_requests * (1 + (one.verify_len or 0))
         assert 20 <= one.context_len <= 96
     assert {one.verify_len for one in found.samples} == {None, 0, 1, 2, 3}
+    assert [one.verify_len for one in found.samples if one.block_len == 1] == [0] * 12  # what prices a draft token
     curve = found.capacity
     assert [size for size, _ in curve.verify.points] == [1, 2, 3, 4, 6, 8]
     assert [size for size, _ in curve.draft.points] == [1, 2]
@@ -56,7 +57,7 @@ def test_without_a_drafter_only_plain_steps(parts: Parts) -> None:
 def test_time_limit_keeps_three_sweeps(parts: Parts) -> None:
     """Kills: a limit that is ignored; nothing measured at all."""
     found = profile(parts, gamma=3, context_len=8, repeats=500, max_seconds=0.0)
-    assert len(found.samples) == 3 * 7
+    assert len(found.samples) == 3 * 9
 
 
 def test_medians_and_their_columns() -> None:

@@ -8,16 +8,17 @@ confidences with ties, 0 and 1, and at random for larger batches. (One request a
 import itertools
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from sparkit.capacity import Capacity, from_rates
+from sparkit.capacity import Capacity, Curve, from_rates
 from sparkit.proofs.blame import spell
 from sparkit.proofs.freezing import freeze
 from sparkit.proofs.laws.keeping import Report, hold
-from sparkit.protocols import Scheduler, Selecting
+from sparkit.protocols import Scheduler, Selecting, Sizing
 from sparkit.rounds import Limits
 from sparkit.survival import survival_of
 
@@ -52,6 +53,7 @@ def check_scheduler(part: Scheduler, memories: tuple[Any, ...] = (), twin: Twin 
             "planning is pure": lambda: _purity(part, starts),
             "drafts answers yes or no": lambda: _drafts(part, starts),
             "participants answers for every request": lambda: _participants(part, starts),
+            "block_lens lie in 1..gamma": lambda: _block_lens(part, starts),
             **({} if twin is None else {"it equals its slow literal twin": lambda: _equals(part, twin)}),
         },
     )
@@ -201,6 +203,17 @@ def _participants(part: Scheduler, starts: tuple[Any, ...]) -> Iterator[str]:
             chosen = part.participants(memory, ids, limits, capacity)  # type: ignore[attr-defined]
             if [type(one) for one in chosen] != [bool] * len(ids):
                 yield f"participants returned {chosen!r} for {len(ids)} requests"
+
+
+def _block_lens(part: Scheduler, starts: tuple[Any, ...]) -> Iterator[str]:
+    for survival, capacity, limits in _worlds(10) if isinstance(part, Sizing) else ():
+        gamma = survival.shape[1]
+        for priced in (capacity, replace(capacity, draft_token=Curve.constant(0.1), gamma=gamma)):
+            for memory in starts:
+                ids = tuple(range(len(limits.ceiling)))
+                lengths = part.block_lens(memory, ids, limits, priced, gamma)  # type: ignore[attr-defined]
+                if lengths is not None and [1 <= n <= gamma for n in lengths] != [True] * len(ids):
+                    yield f"block_lens returned {lengths!r} for {len(ids)} requests and gamma {gamma}"
 
 
 def _equals(part: Scheduler, twin: Twin) -> Iterator[str]:
