@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sparkit.capacity import Capacity, Curve, Sample, capacity_of, from_rates
 from sparkit.engine import Parts, Request
 from sparkit.engine.short import filled
-from sparkit.pace import Pace
+from sparkit.pace import Pace, bucket
 from sparkit.proofs.batching import explore_batched
 from sparkit.proofs.examples import Example
 from sparkit.proofs.exploration import explore
@@ -43,6 +43,8 @@ class Sizing(AlwaysAll):
         return Plan(limits.ceiling), memory
 
     def observe(self, memory: int, rounds: Any) -> int:  # type: ignore[override]
+        drafted = rounds.limits.block_len or rounds.logits.shape[1]
+        assert rounds.accept_rate[:, drafted:].isnan().all()  # nobody proposed anything there
         return memory + 1 + int(rounds.verdict.accepted.sum())  # what was accepted decides what is drafted next
 
 
@@ -250,6 +252,17 @@ def test_positions_nobody_drafts_any_more_go_on_as_the_last_known_one() -> None:
     assert [verified for verified, _ in shares] == pytest.approx([1.0] * 5)
 
 
+def test_a_probe_drafts_what_everybody_would() -> None:
+    """Kills: four who draft beside twenty-eight who rest, priced as if they were alone, with another length."""
+    shares = [0.7**k for k in range(1, 13)]
+    dear = replace(PRICED, draft_token=Curve(((1, 0.01), (32, 0.8))), draft=Curve.constant(12.0))
+    known = seen(shares)
+    few, all_of_them = known.best(4, dear, 12), known.best(32, dear, 12)
+    assert few != all_of_them
+    limits = Limits(32, torch.zeros(4, dtype=torch.int64), torch.full((4,), 12), num_resting=28)
+    assert Pace(reach=((bucket(32), known),)).block_lens(limits, dear, 12) == (all_of_them,) * 4
+
+
 @given(
     st.lists(
         st.tuples(st.integers(1, 6), st.lists(st.integers(0, 6), min_size=1, max_size=4)), min_size=1, max_size=30
@@ -285,3 +298,7 @@ def test_a_policy_cuts_recorded_blocks_where_the_engine_would_not_draft() -> Non
     assert decided.seconds == pytest.approx(5.0 + 1.15)
     ((_, learnt),) = memories.scheduler.reach
     assert learnt.drafted[0] > learnt.drafted[1]
+    cut = replace(policy, scheduler=Sizing())
+    decided, later = cut.step(batch, cut.start(), 1)  # its `observe` looks at the labels
+    assert decided.verify_len.tolist() == [1]
+    assert later.scheduler == 2
