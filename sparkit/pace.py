@@ -117,16 +117,14 @@ class Pace:
 
     def after(self, rounds: Rounds) -> "Pace":
         """The memory after a drafted step; one in which some rest is priced as if all had drafted like the others."""
-        drafted, base = len(rounds.requests), rounds.limits.base_tokens
+        drafted, base, block_len = len(rounds.requests), rounds.limits.base_tokens, rounds.limits.block_len
         num = drafted + len(rounds.resting)
-        verified = int(rounds.plan.verify_len.sum()) * num // drafted
-        block_len, here = rounds.limits.block_len, bucket(num)
-        step, accepted = Step(num, base + verified, base, block_len), int(rounds.verdict.accepted.sum())
-        table, reach = dict(self.by_bucket), dict(self.reach)
-        table[here] = table.get(here, Known()).plus(step, accepted, drafted)
+        verify_len, accepted = rounds.plan.verify_len.tolist(), rounds.verdict.accepted.tolist()
+        step = Step(num, base + sum(verify_len) * num // drafted, base, block_len)
+        table, reach, here = dict(self.by_bucket), dict(self.reach), bucket(num)
+        table[here] = table.get(here, Known()).plus(step, sum(accepted), drafted)
         if block_len is not None:
-            columns = rounds.plan.verify_len.tolist(), rounds.verdict.accepted.tolist()
-            reach[here] = reach.get(here, Reach()).plus(block_len, *columns, FORGETTING)
+            reach[here] = reach.get(here, Reach()).plus(block_len, verify_len, accepted, FORGETTING)
         return Pace(tuple(sorted(table.items())), 0, tuple(sorted(reach.items())))
 
     def after_undrafted(self, num_requests: int) -> "Pace":
