@@ -63,7 +63,7 @@ class Prices:
     """What steps cost on a curve, looked up in a list: a hundred remembered steps are priced at once.
 
     >>> from sparkit.capacity import from_rates
-    >>> Prices(from_rates((1.0, 0.5))).won(Sums().plus(Step(1, 2, 1), 1, 1, 1.0))  # 2 tokens in 2 s, and the doubt
+    >>> round(Prices(from_rates((1.0, 0.5))).won(Sums().plus(Step(1, 2, 1), 1, 1, 1.0)), 3)  # 2 tokens, 2 s, the doubt
     -0.1
     """
 

@@ -49,7 +49,7 @@ def test_profile_measures_and_writes(sparkit_cli: Cli, target: Path, tmp_path: P
     document = json.loads(done.stdout)
     assert set(document) == fields("profile")
     assert [one["context_len"] for one in document["contexts"]] == [16, 32]
-    assert len(document["samples"]) == 2 * 6
+    assert len(document["samples"]) == 2 * 8
     curve = Capacity.load(out)
     assert [size for size, _ in curve.verify.points] == [2, 4, 6]
     assert (curve.kind, curve.is_measured) == ("step", True)
