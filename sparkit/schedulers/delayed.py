@@ -51,18 +51,24 @@ class Delayed:
         cold_confidence: stands in for every confidence until two steps have been seen.
         undrafted_probe_every: while drafting does not pay, every so many steps one drafts all the same.
         undrafted_probe_size: how many requests draft then, at most.
+        sizes_blocks: draft as many tokens as made most tokens a second lately (`sparkit.reach`), instead of gamma.
     """
 
     lossless = True
     batch_independent = False
 
     def __init__(
-        self, cold_confidence: float = 0.8, undrafted_probe_every: int = 64, undrafted_probe_size: int = MOST_PROBED
+        self,
+        cold_confidence: float = 0.8,
+        undrafted_probe_every: int = 64,
+        undrafted_probe_size: int = MOST_PROBED,
+        sizes_blocks: bool = False,
     ) -> None:
         if not 0 <= cold_confidence <= 1:
             raise ValueError(f"delayed cold_confidence={cold_confidence!r}: expected 0 to 1")
         self.cold_confidence = cold_confidence
         self.probing = Probing.of(undrafted_probe_every, undrafted_probe_size)
+        self.sizes_blocks = sizes_blocks
 
     def start(self) -> Memory:
         """Nothing seen."""
@@ -82,7 +88,7 @@ class Delayed:
         self, memory: Memory, requests: Sequence[int], limits: Limits, capacity: Capacity, gamma: int
     ) -> tuple[int, ...] | None:
         """See `sparkit.pace`."""
-        return memory.pace.block_lens(limits, capacity, gamma)
+        return memory.pace.block_lens(limits, capacity, gamma) if self.sizes_blocks else None
 
     def plan(
         self, survival: Float[Tensor, "R gamma"], capacity: Capacity, limits: Limits, memory: Memory

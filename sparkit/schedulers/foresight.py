@@ -48,6 +48,7 @@ class Foresight:
         prior_rounds: how many observations that assumption weighs.
         undrafted_probe_every: while drafting does not pay, every so many steps one drafts all the same.
         undrafted_probe_size: how many requests draft then, at most.
+        sizes_blocks: draft as many tokens as made most tokens a second lately (`sparkit.reach`), instead of gamma.
     """
 
     lossless = True
@@ -59,6 +60,7 @@ class Foresight:
         prior_rounds: float = 16.0,
         undrafted_probe_every: int = 64,
         undrafted_probe_size: int = MOST_PROBED,
+        sizes_blocks: bool = False,
     ) -> None:
         if not 0 <= cold_confidence <= 1:
             raise ValueError(f"foresight cold_confidence={cold_confidence!r}: expected 0 to 1")
@@ -66,6 +68,7 @@ class Foresight:
             raise ValueError(f"foresight prior_rounds={prior_rounds!r}: expected more than 0")
         self.cold_confidence, self.prior_rounds = cold_confidence, prior_rounds
         self.probing = Probing.of(undrafted_probe_every, undrafted_probe_size)
+        self.sizes_blocks = sizes_blocks
 
     def start(self) -> Memory:
         """Nothing seen."""
@@ -85,7 +88,7 @@ class Foresight:
         self, memory: Memory, requests: Sequence[int], limits: Limits, capacity: Capacity, gamma: int
     ) -> tuple[int, ...] | None:
         """See `sparkit.pace`."""
-        return memory.pace.block_lens(limits, capacity, gamma)
+        return memory.pace.block_lens(limits, capacity, gamma) if self.sizes_blocks else None
 
     def plan(
         self, survival: Float[Tensor, "R gamma"], capacity: Capacity, limits: Limits, memory: Memory

@@ -29,13 +29,17 @@ class Greedy:
     Args:
         undrafted_probe_every: while drafting does not pay, every so many steps one drafts all the same.
         undrafted_probe_size: how many requests draft then, at most.
+        sizes_blocks: draft as many tokens as made most tokens a second lately (`sparkit.reach`), instead of gamma.
     """
 
     lossless = True
     batch_independent = False
 
-    def __init__(self, undrafted_probe_every: int = 64, undrafted_probe_size: int = MOST_PROBED) -> None:
+    def __init__(
+        self, undrafted_probe_every: int = 64, undrafted_probe_size: int = MOST_PROBED, sizes_blocks: bool = False
+    ) -> None:
         self.probing = Probing.of(undrafted_probe_every, undrafted_probe_size)
+        self.sizes_blocks = sizes_blocks
 
     def start(self) -> Pace:
         """Nothing seen."""
@@ -55,7 +59,7 @@ class Greedy:
         self, memory: Pace, requests: Sequence[int], limits: Limits, capacity: Capacity, gamma: int
     ) -> tuple[int, ...] | None:
         """See `sparkit.pace`."""
-        return memory.block_lens(limits, capacity, gamma)
+        return memory.block_lens(limits, capacity, gamma) if self.sizes_blocks else None
 
     def plan(
         self, survival: Float[Tensor, "R gamma"], capacity: Capacity, limits: Limits, memory: Pace

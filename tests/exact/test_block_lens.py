@@ -93,7 +93,7 @@ class Tipping:
 def test_schedulers_that_price_blocks_stay_exact(name: str, verifier: str) -> None:
     """Kills: a length chosen from this round's draft; one that never changes, which would prove nothing."""
     curve, reach = brink((1.0, 1.15, 1.3))
-    scheduler = Tipping(SCHEDULERS.create(name), reach)
+    scheduler = Tipping(SCHEDULERS.create(name, sizes_blocks=True), reach)
     parts = replace(composition(Example(skewed(), (1.0,)), scheduler, verifier), capacity=curve)
     lengths: set[int] = set()
     problem = Problem(parts, (Request((0,), seed=0, max_new_tokens=7),), 2, 4)
@@ -287,7 +287,10 @@ def test_a_policy_cuts_recorded_blocks_where_the_engine_would_not_draft() -> Non
     """Kills: a simulation that pays for whole blocks, or learns from positions that were not drafted."""
     curve, reach = brink((1.0, 1.15, 1.3))
     policy = policy_of(
-        "greedy", "identity", replace(curve, draft_token=Curve.constant(5.0), draft=Curve.constant(10.0)), 2
+        "greedy:sizes_blocks=true",
+        "identity",
+        replace(curve, draft_token=Curve.constant(5.0), draft=Curve.constant(10.0)),
+        2,
     )
     policy = replace(policy, scheduler=Tipping(policy.scheduler, reach))
     ones = torch.ones(1, dtype=torch.int64)
