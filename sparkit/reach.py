@@ -5,7 +5,8 @@ verification of what was admitted up to L. The length that makes most tokens a s
 from rounds that are over. Positions that were not drafted for a while go on as the last known one did: acceptance given
 the prefix hardly changes from position to position, and a length chosen for that is measured at once.
 
->>> Reach().best(1, None, gamma=7) is None
+>>> from sparkit.capacity import flat
+>>> Reach().best(1, flat(), gamma=7) is None
 True
 """
 
@@ -58,10 +59,10 @@ class Reach(NamedTuple):
             found.append((verified, accepted))
         return found
 
-    def best(self, num_requests: int, capacity: Capacity | None, gamma: int) -> int | None:
+    def best(self, num_requests: int, capacity: Capacity, gamma: int) -> int | None:
         """The length with most tokens a second; None while too little is known, or nothing has a price."""
-        shares = self.shares(gamma) if capacity is not None and capacity.prices_blocks else []
-        if capacity is None or not shares:
+        shares = self.shares(gamma) if capacity.prices_blocks else []
+        if not shares:
             return None
         best, best_rate, tau, rows = gamma, 0.0, 1.0, 1.0
         for length, (verified, accepted) in enumerate(shares, 1):

@@ -83,8 +83,9 @@ class Prices:
         if kept is None:
             if len(self._won) >= MOST_KEPT:
                 self._won.clear()
-            rates = {num: self.plain_rate(num, sums.prompt_share) for num in {step[0] for step, _ in sums.steps}}
-            plain = sum(weight * self.seconds(step) * rates[step[0]] for step, weight in sums.steps)
+            sizes = {step.num_requests for step, _ in sums.steps}
+            rates = {num: self.plain_rate(num, sums.prompt_share) for num in sizes}
+            plain = sum(weight * self.seconds(step) * rates[step.num_requests] for step, weight in sums.steps)
             kept = self._won[id(sums)] = sums, sums.tokens - (1 + DOUBT) * plain
         return kept[1]
 

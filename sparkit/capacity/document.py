@@ -9,9 +9,6 @@ from sparkit.files import shown
 SCHEMA = "sparkit.capacity/1"
 CURVES = ("verify", "draft", "overhead", "plain_overhead", "raw_verify", "draft_token")
 
-OTHERS = (("gamma", None), ("source", "table"), ("is_measured", False))
-"""Fields that are no curves, and what they are when left out."""
-
 
 def read_fields(document: Any, where: str, schema: str, known: Sequence[str]) -> dict[str, Any]:
     """The fields of a capacity, curves made.
@@ -26,7 +23,11 @@ def read_fields(document: Any, where: str, schema: str, known: Sequence[str]) ->
     if document.get("verify") is None:
         raise ValueError(f"{where}: the field 'verify' is missing; it holds points, [[batch_tokens, seconds], ...]")
     curves = {name: curve_of(document[name], f"{where}, {name}") for name in CURVES if document.get(name) is not None}
-    gamma, source, is_measured = (document.get(*each) for each in OTHERS)
+    gamma, source, is_measured = (
+        document.get("gamma"),
+        document.get("source", "table"),
+        document.get("is_measured", False),
+    )
     if not (gamma is None or (type(gamma) is int and gamma >= 1)):
         raise ValueError(f"{where}: gamma={shown(gamma)}; expected a block length of 1 or more, or null")
     if not isinstance(source, str) or not isinstance(is_measured, bool):

@@ -6,8 +6,9 @@
 """
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from sparkit.capacity.analytic import measured
 from sparkit.capacity.curve import Curve, Kind
 from sparkit.capacity.steps import Capacity
 from sparkit.rounds import Seconds
+
+K = TypeVar("K", bound=Hashable)
 
 TIE = 1e-5
 """Weight of a request's part of a pass against the rows' part."""
@@ -64,18 +67,13 @@ def capacity_of(
 
 def _token(samples: Sequence[Sample], gamma: int) -> dict[int, float]:
     """Seconds of one draft token by num_requests: what steps of shorter blocks take less, target passes left out."""
-    steps: dict[int, dict[int, list[float]]] = {}
-    for one in samples:
-        if one.verify_len == 0:
-            lengths = steps.setdefault(one.num_requests, {})
-            lengths.setdefault(one.block_len or gamma, []).append(one.seconds.total - one.seconds.verify)
-    found = {}
-    for num, lengths in steps.items():
-        took = {length: statistics.median(seconds) for length, seconds in lengths.items()}
-        least = min(took)
-        if gamma in took and least < gamma:
-            found[num] = max(0.0, took[gamma] - took[least]) / (gamma - least)
-    return found
+    idle = [one for one in samples if one.verify_len == 0]
+    took = _medians(((s.num_requests, s.block_len or gamma), s.seconds.total - s.seconds.verify) for s in idle)
+    return {
+        num: max(0.0, took[num, gamma] - seconds) / (gamma - length)
+        for (num, length), seconds in took.items()
+        if length < gamma and (num, gamma) in took
+    }
 
 
 def _verify(plain: Sequence[Sample], drafted: Sequence[Sample]) -> dict[int, float]:
@@ -104,8 +102,8 @@ def _rows(drafted: Sequence[Sample]) -> dict[int, float]:
     return dict(zip(sizes, found.tolist(), strict=False))
 
 
-def _medians(values: Iterable[tuple[int, float]]) -> dict[int, float]:
-    table: dict[int, list[float]] = {}
-    for size, value in values:
-        table.setdefault(size, []).append(value)
-    return {size: statistics.median(seconds) for size, seconds in table.items()}
+def _medians(values: Iterable[tuple[K, float]]) -> dict[K, float]:
+    table: dict[K, list[float]] = {}
+    for key, value in values:
+        table.setdefault(key, []).append(value)
+    return {key: statistics.median(seconds) for key, seconds in table.items()}

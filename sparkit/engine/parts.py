@@ -1,8 +1,10 @@
 """The parts an engine is made of, as objects; names live in `sparkit.compose`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import torch
 
 from sparkit.capacity import Capacity
 from sparkit.protocols import Calibrator, Confidence, Drafter, Scheduler, Selecting, Sizing, Target, Verifier
@@ -67,10 +69,10 @@ def who_drafts(
     """
     if not scheduler.drafts(memory, limits, capacity):
         return (False,) * len(requests)
-    return chosen(scheduler, memory, requests, limits, capacity)
+    return participants(scheduler, memory, requests, limits, capacity)
 
 
-def chosen(
+def participants(
     scheduler: Scheduler, memory: Any, requests: Sequence[int], limits: Limits, capacity: Capacity
 ) -> tuple[bool, ...]:
     """The same in a step that does draft."""
@@ -108,3 +110,17 @@ def block_lens(
             f"give each 1 to {gamma} tokens, or None for whole blocks"
         )
     return lengths
+
+
+def sized(
+    scheduler: Scheduler, memory: Any, requests: Sequence[int], limits: Limits, capacity: Capacity, gamma: int
+) -> Limits:
+    """The limits with the lengths of the blocks in them: each request's own is its ceiling, the longest is drafted.
+
+    Arguments and errors are those of `block_lens`.
+    """
+    lengths = block_lens(scheduler, memory, requests, limits, capacity, gamma)
+    if lengths is None:
+        return limits
+    ceiling = torch.minimum(limits.ceiling, torch.tensor(lengths, device=limits.ceiling.device))
+    return replace(limits, floor=torch.minimum(limits.floor, ceiling), ceiling=ceiling, block_len=max(lengths))

@@ -16,7 +16,7 @@ from torch import Tensor
 from sparkit.decisions import Decisions, Purpose
 from sparkit.engine import flat, laws, outcome, reporting, short
 from sparkit.engine.evidence import Evidence
-from sparkit.engine.parts import Memories, block_lens, who_drafts
+from sparkit.engine.parts import Memories, sized, who_drafts
 from sparkit.engine.requests import Sequence
 from sparkit.protocols import Anchors, Span
 from sparkit.rounds import Draft, Limits, Plan, Round, Verdict
@@ -139,7 +139,9 @@ def _propose(engine: "Engine", step: Step) -> None:
     assert drafter is not None and step.limits is not None and step.decisions is not None
     assert step.anchors is not None and step.seeds is not None
     engine.inbox.deliver(drafter, {s.slot: s.tokens for s in rows}, device)
-    width = _size(engine, step)
+    ids, memory = tuple(s.id for s in rows), engine.memories.scheduler
+    step.limits = sized(engine.parts.scheduler, memory, ids, step.limits, engine.parts.capacity, engine.gamma)
+    width = step.limits.block_len or engine.gamma
     anchors = Anchors(
         tokens=torch.tensor([s.tokens[-1] for s in rows], dtype=torch.int64, device=device),
         positions=step.anchors,
@@ -155,19 +157,6 @@ def _propose(engine: "Engine", step: Step) -> None:
     if step.draft.lengths is not None:
         ceiling = torch.minimum(ceiling, step.draft.lengths)
     step.limits = replace(step.limits, floor=torch.minimum(probes.to(ceiling), ceiling), ceiling=ceiling)
-
-
-def _size(engine: "Engine", step: Step) -> int:
-    """How many tokens are drafted: what the scheduler wants for each request is its ceiling, the most is drafted."""
-    parts, limits = engine.parts, step.limits
-    assert limits is not None
-    ids = tuple(s.id for s in step.drafting)
-    lengths = block_lens(parts.scheduler, engine.memories.scheduler, ids, limits, parts.capacity, engine.gamma)
-    if lengths is None:
-        return engine.gamma
-    ceiling = torch.minimum(limits.ceiling, torch.tensor(lengths, device=engine.device))
-    step.limits = replace(limits, ceiling=ceiling, block_len=max(lengths))
-    return max(lengths)
 
 
 def _plan(engine: "Engine", step: Step) -> None:

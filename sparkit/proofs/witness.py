@@ -13,7 +13,7 @@ from torch import Tensor
 from sparkit.capacity import Capacity
 from sparkit.decisions import Decisions, DecisionSource
 from sparkit.engine import Parts
-from sparkit.engine.parts import block_lens, chosen
+from sparkit.engine.parts import block_lens, participants
 from sparkit.proofs.blame import blaming
 from sparkit.proofs.enumeration import Enumerated, Rows
 from sparkit.proofs.paths import COUPLED
@@ -64,7 +64,7 @@ class WitnessedScheduler:
     ) -> tuple[bool, ...]:
         """See `Selecting`; everybody, of a scheduler without the method."""
         with blaming(self.part, "participants", memory=memory, requests=requests, limits=limits):
-            return chosen(self.part, memory, requests, limits, capacity)
+            return participants(self.part, memory, requests, limits, capacity)
 
     def block_lens(
         self, memory: Any, requests: Sequence[int], limits: Limits, capacity: Capacity, gamma: int

@@ -40,7 +40,7 @@ def _tokens_share(one: Sample, capacity: Capacity) -> float:
     num = one.num_requests
     if one.verify_len is None:
         return one.seconds.total - capacity.plain_overhead.at(num)
-    return one.seconds.total - capacity.draft_seconds(num) - capacity.overhead_seconds(num)
+    return one.seconds.total - capacity.draft_seconds(num, one.block_len) - capacity.overhead_seconds(num)
 
 
 def _requests(axes: Any, profile: Profile) -> None:

@@ -19,7 +19,7 @@ from sparkit.capacity import Capacity
 from sparkit.compose import make
 from sparkit.curves import ANALYTIC
 from sparkit.decisions import Addressed, Purpose, Until
-from sparkit.engine.parts import block_lens, who_drafts
+from sparkit.engine.parts import sized, who_drafts
 from sparkit.protocols import CALIBRATORS, SCHEDULERS, Calibrator, Scheduler
 from sparkit.registry import parse_spec
 from sparkit.rounds import Draft, Limits, Plan, Rounds, Verdict
@@ -129,7 +129,8 @@ class Policy:
     def _drafted(
         self, batch: Batch, memories: Memories, number: int, resting: tuple[int, ...]
     ) -> tuple[Decided, Memories]:
-        limits = self._sized(batch, self.limits(batch, memories, len(resting)), memories)
+        limits, gamma = self.limits(batch, memories, len(resting)), batch.logits.shape[1]
+        limits = sized(self.scheduler, memories.scheduler, batch.requests, limits, self.capacity, gamma)
         confidence = self.calibrator.calibrate(batch.logits, memories.calibrator)
         survival = survival_of(confidence)
         plan, memory = self.scheduler.plan(survival, self.capacity, limits, memories.scheduler)
@@ -141,15 +142,6 @@ class Policy:
         scheduler = self.scheduler.observe(memory, seen)
         decided = Decided(True, plan.verify_len, accepted, confidence, batch_tokens, seconds)
         return decided, Memories(calibrator, scheduler)
-
-    def _sized(self, batch: Batch, limits: Limits, memories: Memories) -> Limits:
-        """The same with the ceilings of shorter blocks, where the scheduler wants them."""
-        gamma = batch.logits.shape[1]
-        lengths = block_lens(self.scheduler, memories.scheduler, batch.requests, limits, self.capacity, gamma)
-        if lengths is None:
-            return limits
-        ceiling = torch.minimum(limits.ceiling, torch.tensor(lengths))
-        return replace(limits, floor=torch.minimum(limits.floor, ceiling), ceiling=ceiling, block_len=max(lengths))
 
     def _undrafted(self, batch: Batch, memories: Memories) -> tuple[Decided, Memories]:
         seconds = 1 / self.capacity.undrafted_rate(len(batch), batch.base_tokens)

@@ -86,7 +86,7 @@ def test_b35_the_identity_in_a_batch(name: str, scheduler: str) -> None:
         assert [one.stop_reason for one in own] == [None] * (len(own) - 1) + [done.stop_reason]
     usage = sum(len(done.text) for done in engine.results())
     assert measure(rounds, GAMMA).num_new_tokens == usage
-    assert sum(len(one.drafted) for one in rounds) != usage  # a total with drafted tokens would be off
+    assert sum(len(one.drafted) - one.accepted for one in rounds) > 0  # a total with drafted tokens would be off
 
 
 def test_b35_throughput_is_returned_tokens_over_wall_time() -> None:

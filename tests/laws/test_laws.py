@@ -83,6 +83,13 @@ class OneAnswer(AlwaysAll):
         return (True,)
 
 
+class NoBlock(AlwaysAll):
+    """Wants no token at all."""
+
+    def block_lens(self, memory: Any, requests: Any, limits: Any, capacity: Any, gamma: int) -> tuple[int, ...]:
+        return (0,) * len(requests)
+
+
 class LastWins(AlwaysAll):
     """Verifies only the last request."""
 
@@ -104,6 +111,7 @@ class LastWins(AlwaysAll):
         (LastWins(), "the order of requests does not matter"),
         (LastWins(), "drafts answers yes or no"),
         (OneAnswer(), "participants answers for every request"),
+        (NoBlock(), "block_lens lie in 1..gamma"),
     ],
 )
 def test_a_bad_scheduler_breaks_its_law(part: AlwaysAll, law: str) -> None:
