@@ -1,18 +1,16 @@
 """Whether drafting pays at all: what the drafted steps seen lately brought and cost, by number of requests.
 
-Draft while the drafted steps made more tokens than plain decoding would have made in their seconds, tokens per second
-against tokens per second (the paper's own stated limitation is that it always drafts [DSpark, section 7; design
-section 4]):
+Draft while the tokens beyond plain decoding's one a request exceed those that plain decoding would have made in the
+extra seconds of the drafted steps:
 
-    sum tokens  >  sum seconds * R / seconds of a plain step
+    sum (tokens - R)  >  sum (seconds of the drafted step - seconds of the same step undrafted) * R undrafted_rate(R)
 
-Whoever makes more tokens has more prompts to read: with p prompt tokens for each token made, a plain step of R
-requests is one of R + p R rows. Against plain steps without prompts, drafting beside short answers would look a
-quarter worse than it is. Decided from lagged steps only, so the answer is known before anything is drawn. Both sides
-are priced on the capacity curve (its draft seconds count catching up too): the wall seconds of drafted steps against a
-plain step profiled in a quieter moment would stop drafting for no reason but the neighbours' load. A curve is known to
-some percent only, so drafting has to win 5%: what is in doubt is decoded plainly, and nobody is slower for having a
-drafter.
+which without prefill is tokens per second against tokens per second: the paper's own stated limitation is that it
+always drafts [DSpark, section 7; design section 4]. A prompt that is read in the same step costs both sides the same
+and drops out. Decided from lagged steps only, so the answer is known before anything is drawn. Both sides are priced on
+the capacity curve (its draft seconds count catching up too): the wall seconds of drafted steps against a plain step
+profiled in a quieter moment would stop drafting for no reason but the neighbours' load. A curve is known to some
+percent only, so drafting has to win 5%: what is in doubt is decoded plainly, and nobody is slower for having a drafter.
 
 A mean over R requests lies near the mean of all requests that come, the nearer the more they are, and a tau is a noisy
 number. So two memories speak: what these requests did lately, and what requests usually do, which weighs as much as

@@ -43,17 +43,6 @@ class Sums(NamedTuple):
         return Sums(factor * self.gain, steps)
 
     @property
-    def tokens(self) -> float:
-        """What the steps made."""
-        return self.gain + self.num_rounds
-
-    @property
-    def prompt_share(self) -> float:
-        """Prompt tokens read beside each token made: who makes more tokens has more prompts to read."""
-        prompts = sum(weight * (step.base_tokens - step.num_requests) for step, weight in self.steps)
-        return prompts / self.tokens if self.tokens > 0 else 0.0
-
-    @property
     def num_rounds(self) -> float:
         """Request-rounds, as far as they are remembered."""
         return sum(weight * step.num_requests for step, weight in self.steps)
@@ -63,14 +52,14 @@ class Prices:
     """What steps cost on a curve, looked up in a list: a hundred remembered steps are priced at once.
 
     >>> from sparkit.capacity import from_rates
-    >>> round(Prices(from_rates((1.0, 0.5))).won(Sums().plus(Step(1, 2, 1), 1, 1, 1.0)), 3)  # 2 tokens, 2 s, the doubt
-    -0.1
+    >>> Prices(from_rates((1.0, 0.5))).lost(Step(1, 2, 1))  # a plain token, and a twentieth of the two in all
+    1.1
     """
 
     def __init__(self, capacity: Capacity) -> None:
         self.capacity = capacity
         self._verify: list[float] = []
-        self._beside: dict[tuple[int, int | None], float] = {}
+        self._by_requests: dict[tuple[int, int | None], tuple[float, float]] = {}
         self._won: dict[int, tuple[Sums, float]] = {}
 
     def won(self, sums: Sums) -> float:
@@ -83,30 +72,23 @@ class Prices:
         if kept is None:
             if len(self._won) >= MOST_KEPT:
                 self._won.clear()
-            sizes = {step.num_requests for step, _ in sums.steps}
-            rates = {num: self.plain_rate(num, sums.prompt_share) for num in sizes}
-            plain = sum(weight * self.seconds(step) * rates[step.num_requests] for step, weight in sums.steps)
-            kept = self._won[id(sums)] = sums, sums.tokens - (1 + DOUBT) * plain
+            lost = sum(weight * self.lost(step) for step, weight in sums.steps)
+            kept = self._won[id(sums)] = sums, sums.gain - lost
         return kept[1]
 
-    def seconds(self, step: Step) -> float:
-        """A drafted step."""
-        num, batch, _, block_len = step
+    def lost(self, step: Step) -> float:
+        """Tokens that plain decoding would have made in the seconds that draft and verification took, and the doubt."""
+        num, batch, base, block_len = step
         if batch >= len(self._verify):
             sizes = range(len(self._verify), 2 * batch + 1)
             self._verify += [self.capacity.verify_seconds(max(1, size)) for size in sizes]
-        if (num, block_len) not in self._beside:
+        if (num, block_len) not in self._by_requests:
             curve = self.capacity
-            self._beside[num, block_len] = curve.draft_seconds(num, block_len) + curve.overhead_seconds(num)
-        return self._beside[num, block_len] + self._verify[batch]
-
-    def plain_rate(self, num_requests: int, prompt_share: float) -> float:
-        """Tokens a second of plain decoding that reads so many prompt tokens for each token it makes."""
-        rows = num_requests * (1 + prompt_share)
-        low = int(rows)
-        first, second = (self.capacity.verify_seconds(size) for size in (low, low + 1))
-        seconds = first + (rows - low) * (second - first) + self.capacity.plain_overhead.at(num_requests)
-        return num_requests / seconds
+            beside = curve.draft_seconds(num, block_len) + curve.overhead_seconds(num) - curve.plain_overhead.at(num)
+            self._by_requests[num, block_len] = beside, num * curve.undrafted_rate(num, num)
+        beside, plain_rate = self._by_requests[num, block_len]
+        lost = (beside + self._verify[batch] - self._verify[base]) * plain_rate
+        return lost + DOUBT * (num + lost)
 
 
 prices = functools.lru_cache(maxsize=8)(Prices)

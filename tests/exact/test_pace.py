@@ -1,9 +1,11 @@
 """Whether drafting pays: lagged steps, priced on the curve that the scheduler plans with."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from sparkit.capacity import Capacity, Curve, from_rates
+from sparkit.capacity import Capacity, Curve, from_rates, roofline
 from sparkit.engine import Engine, Request
 from sparkit.pace import FADING, FORGETTING, LASTING, LINGERING, USUAL, Known, Pace, bucket
 from sparkit.proofs.examples import paper
@@ -173,13 +175,12 @@ def test_prices_in_a_list_are_the_curve_s() -> None:
         prices = Prices(curve)
         for step in (Step(2, 9, 2), Step(64, 512, 64), Step(2, 700, 300), Step(1, 2, 1)):
             num, batch, base, _ = step
-            assert prices.seconds(step) == pytest.approx(1 / curve.rounds_per_second(num, batch))
-            share = (base - num) / (num + 1)  # of prompts, to the tokens of a round in which one draft was accepted
-            rows = num * (1 + share)
-            between = (rows - int(rows)) * (curve.verify_seconds(int(rows) + 1) - curve.verify_seconds(int(rows)))
-            plain = num / (curve.verify_seconds(int(rows)) + between + curve.plain_overhead.at(num))
-            made = num + 1 - (1 + DOUBT) * prices.seconds(step) * plain
-            assert prices.won(Sums().plus(step, 1, num, 1.0)) == pytest.approx(made)
+            seconds = 1 / curve.rounds_per_second(num, batch) - 1 / curve.undrafted_rate(num, base)
+            lost = seconds * num * curve.undrafted_rate(num, num)
+            assert prices.lost(step) == pytest.approx(lost + DOUBT * (num + lost))
+        short = replace(curve, draft_token=Curve.constant(1e-4), gamma=7)
+        saved = 4e-4 * 2 * curve.undrafted_rate(2, 2) * (1 + DOUBT)  # four of seven tokens are not drafted
+        assert prices.lost(Step(2, 9, 2)) - Prices(short).lost(Step(2, 9, 2, 3)) == pytest.approx(saved)
 
 
 def test_a_prompt_in_the_same_step_changes_nothing() -> None:
@@ -189,6 +190,14 @@ def test_a_prompt_in_the_same_step_changes_nothing() -> None:
         for prefill in (0, 256):
             found = Known().plus(Step(64, 512 + prefill, 64 + prefill), accepted)
             assert Pace(((bucket(64), found),)).drafts(64, curve, 64) is pays
+
+
+def test_a_burst_of_prompts_stops_nobody() -> None:
+    """Kills: a doubt of all the seconds, reading included: 5% of a step that mostly reads exceeds what drafting wins."""
+    for num in (1, 3, 32):
+        for prefill in (0, 512, 8192):
+            found = Known().plus(Step(num, 3 * num + prefill, num + prefill), num)._replace(num_rounds=1000)
+            assert Pace(((bucket(num), found),)).drafts(num, roofline(), 64)
 
 
 def test_about_as_many_requests_share_what_they_learnt() -> None:
