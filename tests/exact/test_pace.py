@@ -193,7 +193,7 @@ def test_a_prompt_in_the_same_step_changes_nothing() -> None:
 
 
 def test_a_burst_of_prompts_stops_nobody() -> None:
-    """Kills: a doubt of all the seconds, reading included: 5% of a step that mostly reads exceeds what drafting wins."""
+    """Kills: a doubt of all the seconds, reading included: 5% of a step that mostly reads is more than is won."""
     for num in (1, 3, 32):
         for prefill in (0, 512, 8192):
             found = Known().plus(Step(num, 3 * num + prefill, num + prefill), num)._replace(num_rounds=1000)
