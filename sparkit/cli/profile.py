@@ -53,7 +53,7 @@ def command(
     sizes, contexts = batch or [1, 2, 4, 8, 16, 32], context or [128]
     profiles = {length: _measure(parts, gamma, sizes, length, repeats, kind, source, json) for length in contexts}
     samples = tuple(sample for one in profiles.values() for sample in one.samples)
-    whole = Profile(samples, capacity_of(samples, kind, source))
+    whole = Profile(samples, capacity_of(samples, kind, source, gamma))
     if out is not None:
         whole.capacity.save(out)
     if plot is not None:

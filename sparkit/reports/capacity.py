@@ -47,6 +47,7 @@ def _requests(axes: Any, profile: Profile) -> None:
     capacity = profile.capacity
     for label, curve in (
         ("draft", capacity.draft),
+        ("a draft token of it", capacity.draft_token),
         ("overhead", capacity.overhead),
         ("overhead, undrafted", capacity.plain_overhead),
     ):

@@ -52,7 +52,8 @@ def test_profile_measures_and_writes(sparkit_cli: Cli, target: Path, tmp_path: P
     assert len(document["samples"]) == 2 * 8
     curve = Capacity.load(out)
     assert [size for size, _ in curve.verify.points] == [2, 4, 6]
-    assert (curve.kind, curve.is_measured) == ("step", True)
+    assert (curve.kind, curve.is_measured, curve.gamma) == ("step", True, 2)
+    assert [size for size, _ in curve.draft_token.points] == [2]
     assert plot.read_bytes()[:4] == b"\x89PNG"
     assert "no profile" not in done.stderr
 
