@@ -133,9 +133,12 @@ def _attend_group(
     size, heads, width, kv = q.shape[2], q.shape[1], group.width, keys.shape[1]
     if group.scatter is not None:
         q = q.new_zeros(len(keys) * width, heads, size).index_copy_(0, group.scatter, q)
-    # "(S w) (kv g) e -> S kv (w g) e": the query heads that share a key head are just more queries, so keys and
-    # values are read once and never repeated; with one key head both ways are views. (einops costs 5 us a call here.)
-    queries = q.reshape(-1, width, kv, heads // kv, size).transpose(1, 2).reshape(len(keys), kv, -1, size)
-    out = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
-    out = out.reshape(len(keys), kv, width, -1, size).transpose(1, 2).reshape(-1, heads, size)
+    # The query heads that share a key head are just more queries, so keys and values are read once and never repeated.
+    if kv == 1:  # a flat row has them in that order
+        queries = q.reshape(-1, 1, width * heads, size)
+        out = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask).reshape(-1, heads, size)
+    else:  # "(S w) (kv g) e -> S kv (w g) e" and back (einops costs 5 us a call here)
+        queries = q.reshape(-1, width, kv, heads // kv, size).transpose(1, 2).reshape(len(keys), kv, -1, size)
+        out = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
+        out = out.reshape(len(keys), kv, width, -1, size).transpose(1, 2).reshape(-1, heads, size)
     return out if group.scatter is None else out[group.scatter]
