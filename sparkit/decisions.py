@@ -111,36 +111,42 @@ def _outer(seeds: W, anchors: W, kinds: W, offsets: W) -> W:
 
 
 class Addressed:
-    """Uniforms of one step; those of a block are hashed in one go, when the first of them is asked for."""
+    """Uniforms of one step; those of a block are hashed in one go, when the first of them is asked for.
+
+    A step without a draft asks for one a row, under a purpose of its own: that one is hashed alone.
+    """
 
     _WIDTH = 16
 
     def __init__(self, seeds: Int[Tensor, " R"], anchors: Int[Tensor, " R"]) -> None:
         self._address = seeds, anchors
+        self._columns: dict[Purpose, tuple[Tensor, ...]] = {}  # of the table: a block asks token by token
 
     @cached_property
     def _table(self) -> Float[Tensor, "purposes R K"]:
         return self._uniforms(self._WIDTH)
 
-    @cached_property
-    def _columns(self) -> list[tuple[Float[Tensor, " R"], ...]]:
-        """The table taken apart in two calls, since a block asks it token by token."""
-        return [purpose.unbind(1) for purpose in self._table.unbind()]
-
     def _uniforms(self, most: int) -> Float[Tensor, "purposes R K"]:
-        """Of every purpose, at offsets 0..most; on the CPU as arrays, where all of it takes a third of the time."""
+        """Of every purpose, at offsets 0..most."""
+        return self._hashed(range(int(Purpose.GUMBEL)), range(most + 1))
+
+    def _hashed(self, kinds: range, offsets: range) -> Float[Tensor, "kinds R offsets"]:
+        """On the CPU as arrays, where all of it takes a third of the time."""
         seeds, anchors = self._address
-        num, device = int(Purpose.GUMBEL), seeds.device
         if not _on_host(seeds):
-            words = seeds, anchors, torch.arange(num, device=device), torch.arange(most + 1, device=device)
-            return to_uniform(_outer(*words))
-        arrays = seeds.numpy(), anchors.numpy(), np.arange(num, dtype=np.int64), np.arange(most + 1, dtype=np.int64)
-        return to_uniform(torch.from_numpy(_outer(*arrays)))
+            words = (torch.arange(x.start, x.stop, device=seeds.device) for x in (kinds, offsets))
+            return to_uniform(_outer(seeds, anchors, *words))
+        arrays = (np.arange(x.start, x.stop, dtype=np.int64) for x in (kinds, offsets))
+        return to_uniform(torch.from_numpy(_outer(seeds.numpy(), anchors.numpy(), *arrays)))
 
     def uniform(self, purpose: Purpose, offset: int | Int[Tensor, " R"]) -> Float[Tensor, " R"]:
         """The uniforms of one decision a row."""
         if isinstance(offset, int):
-            return self._columns[purpose][offset] if offset <= self._WIDTH else self._uniforms(offset)[purpose, :, -1]
+            if purpose is Purpose.PLAIN or offset > self._WIDTH:
+                return self._hashed(range(purpose, purpose + 1), range(offset, offset + 1))[0, :, 0]
+            if purpose not in self._columns:
+                self._columns[purpose] = self._table[purpose].unbind(1)
+            return self._columns[purpose][offset]
         if not _on_host(offset):
             return to_uniform(hash_address(hash_address(*self._address), torch.full_like(offset, int(purpose)), offset))
         most = int(offset.max())  # looking is cheaper than hashing here, elsewhere it would wait for the device

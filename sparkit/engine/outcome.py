@@ -38,7 +38,7 @@ class Reading:
     top: tuple[TopTokens, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # never changed; see `Letter`
 class Committed:
     """What one sequence emitted in a step."""
 

@@ -3,10 +3,9 @@
 Not done here: committing tokens and reading the numbers back (`sparkit.engine.outcome`).
 """
 
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sparkit.engine.outcome import Committed
+from sparkit.engine.outcome import Committed, Reading
 from sparkit.engine.parts import Memories
 from sparkit.rounds import Round, Rounds, Seconds
 
@@ -22,8 +21,9 @@ def report(
     _learn(engine, step, done, engine.clock() - begun)
     total = engine.clock() - begun
     seconds = Seconds(*phases, overhead=total - sum(phases))
-    sizes = (step.batch_tokens, step.base_tokens)  # once a step: each is a sum over the batch
-    return [_round(engine, step, one, seconds, sizes) for one in done]
+    sizes = (len(step.decoding), step.batch_tokens, step.base_tokens)  # once a step: each goes through the batch
+    judged = [_UNDRAFTED if one.reading is None else _drafted(engine, one, one.reading) for one in done]
+    return [_round(step, one, seconds, sizes, said) for one, said in zip(done, judged, strict=True)]
 
 
 def _learn(engine: "Engine", step: "Step", done: list[Committed], seconds: float) -> None:
@@ -64,46 +64,54 @@ def _rounds(step: "Step", seconds: float) -> Rounds:
     )
 
 
-def _column(columns: dict[str, list[float]], gamma: int, name: str, num: int | None = None) -> tuple[float, ...]:
-    return tuple(columns[name][: gamma if num is None else num]) if columns else ()
+_UNDRAFTED: dict[str, Any] = {
+    "drafted": (), "p_draft": (), "p_target": (), "logits": (), "confidence": (), "survival": (), "accept_rate": (),
+    "verify_len": 0, "floor": 0, "ceiling": 0, "is_probe": False, "accepted": 0, "audit_chosen": (), "audit_mass": (),
+    "top": (), "origin": "plain",
+}  # fmt: skip
+"""What a round without a draft says of it; the same for all of them, and most rounds of a busy server are such."""
 
 
-def _round(engine: "Engine", step: "Step", one: Committed, seconds: Seconds, sizes: tuple[int, int]) -> Round:
-    gamma, reading = engine.gamma, one.reading
-    verify_len = one.span.count - 1 if reading is not None else 0
-    column = partial(_column, {} if reading is None else reading.columns, gamma)
-    accepted, proposed = (0, 0) if reading is None else (reading.accepted, len(reading.tokens))
-    audited = min(accepted + 1, gamma, len(one.tokens))
-    if reading is None or engine.parts.verifier.schedule_invariant:
-        audited = 0  # coupled noise: which block a token falls in depends on its own noise, the factor's mean is not 1
-
+def _round(step: "Step", one: Committed, seconds: Seconds, sizes: tuple[int, int, int], judged: dict[str, Any]) -> Round:
     return Round(
         request=one.sequence.id,
         step=step.number,
-        kind="prefill" if one.is_prefill else "undrafted" if reading is None else "drafted",
+        kind="prefill" if one.is_prefill else "undrafted" if one.reading is None else "drafted",
         anchor=one.anchor,
         anchor_position=one.span.start + one.span.count - 1 if one.is_prefill else one.span.start,
-        drafted=() if reading is None else tuple(reading.tokens),
-        p_draft=column("p_draft", proposed),
-        p_target=column("p_target", verify_len),
-        logits=column("logits"),
-        confidence=column("confidence"),
-        survival=column("survival"),
-        accept_rate=column("accept_rate", min(verify_len + 1, proposed)),
-        verify_len=verify_len,
-        floor=0 if reading is None else reading.floor,
-        ceiling=0 if reading is None else reading.ceiling,
-        is_probe=reading is not None and reading.is_probe,
-        accepted=accepted,
-        next_token=one.tokens[-1].id if reading is None else reading.next_token,
-        origin="plain" if reading is None else "bonus" if reading.is_bonus else "correction",
+        next_token=one.tokens[-1].id if one.reading is None else one.reading.next_token,
         tokens=one.tokens,
         stop_reason=one.stop_reason,
-        audit_chosen=tuple(bool(v) for v in column("chosen", audited)),
-        audit_mass=column("mass", audited),
-        num_requests=len(step.decoding),
-        batch_tokens=sizes[0],
-        base_tokens=sizes[1],
+        num_requests=sizes[0],
+        batch_tokens=sizes[1],
+        base_tokens=sizes[2],
         seconds=seconds,
-        top=() if reading is None else reading.top,
+        **judged,
     )
+
+
+def _drafted(engine: "Engine", one: Committed, reading: Reading) -> dict[str, Any]:
+    """What was proposed and what became of it, by the fields of a `Round`."""
+    verify_len, proposed = one.span.count - 1, len(reading.tokens)
+    audited = min(reading.accepted + 1, engine.gamma, len(one.tokens))
+    if engine.parts.verifier.schedule_invariant:
+        audited = 0  # coupled noise: which block a token falls in depends on its own noise, the factor's mean is not 1
+    columns = {name: tuple(values) for name, values in reading.columns.items()}
+    return {
+        "drafted": tuple(reading.tokens),
+        "p_draft": columns["p_draft"][:proposed],
+        "p_target": columns["p_target"][:verify_len],
+        "logits": columns["logits"],
+        "confidence": columns["confidence"],
+        "survival": columns["survival"],
+        "accept_rate": columns["accept_rate"][: min(verify_len + 1, proposed)],
+        "verify_len": verify_len,
+        "floor": reading.floor,
+        "ceiling": reading.ceiling,
+        "is_probe": reading.is_probe,
+        "accepted": reading.accepted,
+        "origin": "bonus" if reading.is_bonus else "correction",
+        "audit_chosen": tuple(bool(v) for v in columns["chosen"][:audited]),
+        "audit_mass": columns["mass"][:audited],
+        "top": reading.top,
+    }

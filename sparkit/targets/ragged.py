@@ -93,7 +93,7 @@ class _View(NamedTuple):
 
 def _attend_view(view: _View, layer: int, q: Tensor) -> Tensor:
     group = view.group
-    if group.last - group.first != len(q):
+    if group.last - group.first != q.shape[0]:
         q = q[group.first : group.last]
     return _attend_group(view.keys[layer], view.values[layer], group, view.mask, q)
 
