@@ -24,6 +24,7 @@ from sparkit.files import shown
 from sparkit.protocols import CONFIDENCES
 from sparkit.rounds import Draft, Rounds
 from sparkit.targets.loaders.safetensors_file import FLOATS, Shards
+from sparkit.targets.plain import lay_input_major
 
 FILE = "recurrent.safetensors"
 LIKELIEST, SHOWN = 16, 8  # tokens that are embedded; how many of their probabilities are read one by one
@@ -155,6 +156,7 @@ def load_recurrent(
     made = RecurrentConfidence(vocab_size, hidden_size, rank, width, embedding_size).to(dtype=wide, device=device)
     for name, parameter in made.named_parameters():
         parameter.data.copy_(shards.read(name))
+    lay_input_major(made)
     return made.eval().requires_grad_(False)
 
 

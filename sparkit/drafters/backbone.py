@@ -23,7 +23,7 @@ from sparkit.drafters.blockwise import Blocks, attend_blocks, lay_out
 from sparkit.drafters.config import DrafterConfig
 from sparkit.drafters.rotary import Rotary, keys_and_values
 from sparkit.protocols import HEADS, SerialHead
-from sparkit.targets.plain import PlainLayers
+from sparkit.targets.plain import PlainLayers, input_major
 from sparkit.targets.transformer import DecoderLayer, Mix, RMSNorm, Rope, rms, rotate
 
 Embed = Callable[[Int[Tensor, "*N"]], Float[Tensor, "*N d"]]
@@ -88,9 +88,10 @@ class PlainContext:
         decoder, attentions = backbone.config.decoder, [layer.attention for layer in backbone.layers]
         first = decoder.num_heads * decoder.head_size
         self.backbone, self.shape = backbone, (len(attentions), 2, decoder.kv_heads, decoder.head_size)
-        self.fc, self.hidden_norm = backbone.fc.weight, backbone.hidden_norm.weight
+        self.fc, self.hidden_norm = input_major(backbone.fc.weight.detach()), backbone.hidden_norm.weight
         self.floor = backbone.hidden_norm.floor_like(self.hidden_norm)
-        self.weight = torch.cat([a.qkv.weight[first:] for a in attentions]).detach()  # type: ignore[index, union-attr]
+        weight = torch.cat([a.qkv.weight[first:] for a in attentions]).detach()  # type: ignore[index, union-attr]
+        self.weight = input_major(weight)
         biased = decoder.attention_bias
         self.bias = torch.cat([a.qkv.bias[first:] for a in attentions]).detach() if biased else None  # type: ignore[index, union-attr]
         norms = [a.k_norm.weight for a in attentions] if decoder.qk_norm else []  # type: ignore[union-attr]

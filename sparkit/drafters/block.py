@@ -15,13 +15,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sparkit.decisions import Decisions, Purpose
-from sparkit.drafters.backbone import BlockNet, Forward
+from sparkit.drafters.backbone import BlockNet, Forward, PlainContext
 from sparkit.drafters.config import DrafterConfig
 from sparkit.drafters.matching import allowed_gamma, require_absorbed, require_matching, require_next, shaping
 from sparkit.protocols import Anchors, Kind, Span, Target
 from sparkit.rounds import Draft
 from sparkit.targets.cache import SlotCache
 from sparkit.targets.marker import mark
+from sparkit.targets.plain import PlainLayers, lay_input_major
 from sparkit.targets.ragged import attention, store_layers
 
 
@@ -46,14 +47,14 @@ class BlockDrafter:
         self.kind: Kind = "parallel" if config.head == "none" else "semi-autoregressive"
         self.gamma, self.feature_layers = allowed_gamma(config, gamma), config.feature_layers
         self.cache = SlotCache.empty(1, 1, 1, 1, 1)
-        self._plain, self._context = net.backbone.plain(), net.backbone.plain_context()
+        self._plain, self._context = _laid_out(net)
 
     def prepare(self, num_slots: int, max_len: int) -> None:
         """See `Drafter`."""
         decoder, like = self.config.decoder, self.net.backbone.norm.weight
         shape = (decoder.num_layers, num_slots, decoder.kv_heads, max_len, decoder.head_size)
         self.cache = SlotCache.empty(*shape, dtype=like.dtype, device=like.device)
-        self._plain, self._context = self.net.backbone.plain(), self.net.backbone.plain_context()
+        self._plain, self._context = _laid_out(self.net)
 
     @torch.no_grad()
     def absorb(self, features: Float[Tensor, "B taps_d"], tokens: Int[Tensor, " B"], spans: Sequence[Span]) -> None:
@@ -148,3 +149,9 @@ class BlockDrafter:
     def previous_embedding(self, previous_tokens: Int[Tensor, "N gamma"]) -> Float[Tensor, "N gamma r"] | None:
         """W1[x_{k-1}] for the confidence head."""
         return self.net.head.previous_embedding(previous_tokens)
+
+
+def _laid_out(net: BlockNet) -> tuple[PlainLayers, PlainContext]:
+    """Layers and context as decoding runs them; the head's own layers lie as few rows read them best."""
+    lay_input_major(net)
+    return net.backbone.plain(), net.backbone.plain_context()

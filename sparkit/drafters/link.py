@@ -18,7 +18,7 @@ from sparkit.drafters.backbone import Embed, Forward, positions_of, previous_tok
 from sparkit.drafters.blockwise import Blocks, attend_blocks, lay_out
 from sparkit.drafters.config import DrafterConfig
 from sparkit.drafters.rotary import Rotary, keys_and_values
-from sparkit.targets.plain import Plain
+from sparkit.targets.plain import Plain, lay_input_major
 from sparkit.targets.transformer import Attention, Mix, RMSNorm, Rope, SwiGLU
 
 
@@ -68,7 +68,8 @@ class ChainNet(nn.Module):
         return out
 
     def plain(self) -> Plain:
-        """The layer as decoding runs it."""
+        """The layer as decoding runs it; what stands around it comes to lie as few rows read it best."""
+        lay_input_major(self)
         return Plain(self.link.attention, self.link.mlp_norm, self.link.mlp)
 
     def keys(

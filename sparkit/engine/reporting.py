@@ -72,7 +72,9 @@ _UNDRAFTED: dict[str, Any] = {
 """What a round without a draft says of it; the same for all of them, and most rounds of a busy server are such."""
 
 
-def _round(step: "Step", one: Committed, seconds: Seconds, sizes: tuple[int, int, int], judged: dict[str, Any]) -> Round:
+def _round(
+    step: "Step", one: Committed, seconds: Seconds, sizes: tuple[int, int, int], judged: dict[str, Any]
+) -> Round:
     return Round(
         request=one.sequence.id,
         step=step.number,

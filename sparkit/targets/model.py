@@ -22,7 +22,7 @@ from sparkit.protocols import Span, TargetOutput
 from sparkit.targets.cache import SlotCache
 from sparkit.targets.decoder import Decoder
 from sparkit.targets.marker import Marker, mark
-from sparkit.targets.plain import Attend, multiplied
+from sparkit.targets.plain import LARGE, Attend, input_major, multiplied
 from sparkit.targets.ragged import attention
 from sparkit.targets.transformer import Transformer
 
@@ -44,6 +44,8 @@ class TransformerTarget:
         self.num_layers, self.max_positions = config.num_layers, config.max_positions
         self.eos_ids = config.eos_ids
         self.decoder = Decoder(self.model)
+        head = model.lm_head.weight.detach()  # may be the embedding too, which is read by rows: a copy
+        self._lm_head = input_major(head) if head.numel() <= LARGE else head
         self.feature_layers = tuple(taps)
         self.device, self.dtype = model.norm.weight.device, model.norm.weight.dtype
 
@@ -61,7 +63,7 @@ class TransformerTarget:
 
     def lm_head(self, hidden: Float[Tensor, "*N d"]) -> Float[Tensor, "*N V"]:
         """The output matrix alone."""
-        return multiplied(hidden, self.model.lm_head.weight)
+        return multiplied(hidden, self._lm_head)
 
     def new_cache(self, num_slots: int, max_len: int) -> SlotCache:
         """Empty slots of `max_len` positions each."""

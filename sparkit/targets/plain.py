@@ -119,8 +119,7 @@ class _Affine:
         weight = linear.weight
         self.many = sys.maxsize if weight.numel() > TOO_LARGE else _least_tokens(weight, many)
         self.whole = weight.detach().contiguous() if self.many < sys.maxsize else None
-        if weight.device.type == "cpu":
-            weight.data = weight.data.t().contiguous().t()
+        weight.data = input_major(weight.data)
         self.matrix = weight.t()
         self.bias: Tensor | None = linear.bias
 
@@ -145,6 +144,18 @@ class _Affine:
             return self(change).add_(x)
         x = torch.addmm(x, change, self.matrix)
         return x if self.bias is None else x.add_(self.bias)
+
+
+def input_major(weight: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
+    """The same matrix, on the CPU with its columns side by side: few rows read it in a third to a fifth of the time."""
+    return weight.t().contiguous().t() if weight.device.type == "cpu" else weight
+
+
+def lay_input_major(module: nn.Module) -> None:
+    """Every linear layer of a module, but for large ones, which are better multiplied from the other side."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear) and layer.weight.numel() <= LARGE:
+            layer.weight.data = input_major(layer.weight.data)
 
 
 def multiplied(x: Float[Tensor, "*B k"], weight: Float[Tensor, "n k"]) -> Float[Tensor, "*B n"]:
