@@ -11,7 +11,6 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn import functional as F
 
 from sparkit.acceptance import rows_of
 from sparkit.rounds import Draft, Plan, TopTokens, Verdict
@@ -33,7 +32,7 @@ class Judged(NamedTuple):
 
     request: Int[Tensor, " B"]
     position: Int[Tensor, " B"]  # 0..gamma; at gamma, behind a whole block, there is no draft
-    p_target: Float[Tensor, "B V"]
+    proposed: Int[Tensor, " B"]  # the token proposed there; at gamma the last one again
     excess: Float[Tensor, "B V"]  # p_target - p_draft
 
     @classmethod
@@ -45,11 +44,17 @@ class Judged(NamedTuple):
         request = torch.repeat_interleave(numbers, 1 + plan.verify_len, output_size=len(p_target))
         position = torch.arange(len(p_target), device=device) - plan.first_row[request]
         rows = request * gamma + position.clamp(max=gamma - 1)
-        return cls(request, position, p_target, p_target - draft.p_draft.flatten(0, 1).index_select(0, rows))
+        p_draft = draft.p_draft.flatten(0, 1).index_select(0, rows)
+        return cls(request, position, draft.tokens.flatten()[rows], p_target - p_draft)
 
-    def spread(self, values: Tensor, like: Int[Tensor, "R gamma"], fill: float) -> Tensor:
-        """One value a row, at its request and position; `fill` past verify_len + 1."""
-        out = values.new_full((len(like), like.shape[1] + 1), fill)
+    def committed(self, verdict: Verdict) -> Int[Tensor, " B"]:
+        """The token that came to stand there; meaningless past accepted + 1."""
+        is_kept = self.position < verdict.accepted[self.request]
+        return torch.where(is_kept, self.proposed, verdict.next_token[self.request])
+
+    def spread(self, values: Float[Tensor, "B kinds"], like: Int[Tensor, "R gamma"]) -> Float[Tensor, "R gamma kinds"]:
+        """Every row's values at its request and position; nan past verify_len + 1."""
+        out = values.new_full((len(like), like.shape[1] + 1, values.shape[1]), torch.nan)
         return out.index_put_((self.request, self.position), values)[:, :-1]
 
 
@@ -57,26 +62,15 @@ def evidence(draft: Draft, plan: Plan, verdict: Verdict, p_target: Float[Tensor,
     """Labels and audit bits of one step, in five passes over [B, V]."""
     tokens = draft.tokens
     judged = Judged.of(draft, plan, p_target)
-    accept_rate = judged.spread(1 - judged.excess.clamp(min=0).sum(-1), tokens, torch.nan)
+    over = judged.excess.clone().lt_(0)  # s as 0.0 and 1.0: a product with it is four times as fast as a choice by it
+    rate = 1 - judged.excess.clamp(min=0).sum(-1)
+    mass = (p_target * over).sum(-1)
+    rows = torch.stack((rate, _at(p_target, judged.proposed), _at(over, judged.committed(verdict)), mass), dim=1)
+    accept_rate, p_judged, chosen, mass = judged.spread(rows, tokens).unbind(2)
     if draft.lengths is not None:  # the row after a short block judges a column that nobody proposed
         positions = torch.arange(tokens.shape[1], device=tokens.device)
         accept_rate = accept_rate.masked_fill(positions >= draft.lengths[:, None], torch.nan)
-    proposed = tokens[judged.request, judged.position.clamp(max=tokens.shape[1] - 1)]
-    p_judged = judged.spread(_at(p_target, proposed), tokens, 0.0)
-    return Evidence(_at(draft.p_draft, tokens), p_judged, accept_rate, *audit_bits(draft, verdict, judged))
-
-
-def audit_bits(
-    draft: Draft, verdict: Verdict, judged: Judged
-) -> tuple[Bool[Tensor, "R gamma"], Float[Tensor, "R gamma"]]:
-    """s(y) and m of every position."""
-    over = judged.excess.clone().lt_(0)  # s as 0.0 and 1.0: a product with it is four times as fast as a choice by it
-    steps = torch.arange(draft.tokens.shape[1] + 1, device=draft.tokens.device)
-    padded = F.pad(draft.tokens, (0, 1))
-    committed = torch.where(steps < verdict.accepted[:, None], padded, verdict.next_token[:, None])
-    chosen = _at(over, committed[judged.request, judged.position])
-    mass = (judged.p_target * over).sum(-1)
-    return judged.spread(chosen, draft.tokens, 0.0) > 0, judged.spread(mass, draft.tokens, 0.0)
+    return Evidence(_at(draft.p_draft, tokens), p_judged, accept_rate, chosen > 0, mass)
 
 
 def _at(values: Tensor, tokens: Int[Tensor, "*N"]) -> Tensor:
