@@ -12,6 +12,7 @@ torch.Size([3, 32])
 """
 
 from collections.abc import Sequence
+from copy import copy
 
 import torch
 from jaxtyping import Float, Int
@@ -50,12 +51,15 @@ class TransformerTarget:
         self.device, self.dtype = model.norm.weight.device, model.norm.weight.dtype
 
     def with_taps(self, taps: Sequence[int]) -> "TransformerTarget":
-        """The same weights with other features.
+        """The same weights, laid out once, with other features.
 
         Raises:
             ValueError: naming the layer that does not exist.
         """
-        return TransformerTarget(self.model, taps=taps, name=self.name)
+        require_taps(taps, self.num_layers, self.name)
+        other = copy(self)
+        other.feature_layers = tuple(taps)
+        return other
 
     def embed(self, tokens: Int[Tensor, "*N"]) -> Float[Tensor, "*N d"]:
         """Token embeddings."""
