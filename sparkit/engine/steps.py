@@ -91,7 +91,7 @@ def run(engine: "Engine") -> list[Round]:
 def _open(engine: "Engine") -> Step:
     step = Step(engine.num_steps, engine.decoding(), _chunks(engine))
     if step.drafting:
-        _bind(engine, step)
+        step.limits = _limits(engine, step)
     return step
 
 
@@ -106,19 +106,22 @@ def _chunks(engine: "Engine") -> list[tuple[Sequence, Span]]:
     return chunks
 
 
+def _limits(engine: "Engine", step: Step) -> Limits:
+    """Of the rows that draft."""
+    ceiling = torch.tensor([min(s.remaining - 1, engine.gamma) for s in step.drafting], device=engine.device)
+    return Limits(step.base_tokens, torch.zeros_like(ceiling), ceiling, engine.token_budget, len(step.resting))
+
+
 def _bind(engine: "Engine", step: Step) -> None:
-    """Limits and decisions of the rows that draft."""
+    """Addresses and decisions of the rows that draft."""
     device, rows = engine.device, step.drafting
     step.seeds = torch.tensor([s.request.seed for s in rows], dtype=torch.int64, device=device)
     step.anchors = torch.tensor([s.anchor_position for s in rows], dtype=torch.int64, device=device)
     step.decisions = engine.parts.verifier.source.at(step.seeds, step.anchors)
-    ceiling = torch.tensor([min(s.remaining - 1, engine.gamma) for s in rows], device=device)
-    floor = torch.zeros_like(ceiling)
-    step.limits = Limits(step.base_tokens, floor, ceiling, engine.token_budget, len(step.resting))
 
 
 def _select(engine: "Engine", step: Step) -> None:
-    """Sends those to rest that shall not draft."""
+    """Sends those to rest that shall not draft; what the others need is laid out once it is known who they are."""
     parts, rows = engine.parts, step.drafting
     assert step.limits is not None
     if parts.drafter is None:
@@ -126,10 +129,10 @@ def _select(engine: "Engine", step: Step) -> None:
     else:
         ids = tuple(s.id for s in rows)
         chosen = who_drafts(parts.scheduler, engine.memories.scheduler, ids, step.limits, parts.capacity)
-    if all(chosen):
-        return
-    step.drafting = [s for s, drafts in zip(rows, chosen, strict=True) if drafts]
-    step.resting = [s for s, drafts in zip(rows, chosen, strict=True) if not drafts]
+    if not all(chosen):
+        step.drafting = [s for s, drafts in zip(rows, chosen, strict=True) if drafts]
+        step.resting = [s for s, drafts in zip(rows, chosen, strict=True) if not drafts]
+        step.limits = _limits(engine, step) if step.drafting else None
     if step.drafting:
         _bind(engine, step)
 

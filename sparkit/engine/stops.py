@@ -19,7 +19,9 @@ def cut(
     emitted: list[Token] = []
     for token in candidates[:remaining]:
         emitted.append(token)
-        if token.id in request.stop_tokens or _completes_stop_string(text, emitted, request, decode):
+        if token.id in request.stop_tokens or (
+            request.stop_strings and _completes_stop_string(text, emitted, request, decode)
+        ):
             return tuple(emitted), "stop"
     return tuple(emitted), "length" if len(emitted) >= remaining else None
 
@@ -27,8 +29,6 @@ def cut(
 def _completes_stop_string(
     text: Sequence[Token], emitted: Sequence[Token], request: Request, decode: Decode | None
 ) -> bool:
-    if not request.stop_strings:
-        return False
     assert decode is not None, "Engine.add refuses stop strings without it"
     ids = [token.id for token in (*text, *emitted)]
     tail = _tail(ids, max(map(len, request.stop_strings)), decode)

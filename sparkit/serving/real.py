@@ -99,8 +99,12 @@ class _Loop:
     run: RealRun
     engine: Engine
     prompts: Sequence[Prompt]
+    encoded: Sequence[Sequence[int]] = field(init=False)  # once: they are asked over and over, and decoding is measured
     num_sent: int = 0
     in_flight: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.encoded = [self.run.composition.encode(prompt.text) for prompt in self.prompts]
 
     def turn(self, tokens: int) -> None:
         """Goes on until so many tokens are there."""
@@ -118,9 +122,9 @@ class _Loop:
         self.in_flight -= self.engine.finished.keys()
         self.engine.finished.clear()
         while len(self.in_flight) < self.run.users:
-            prompt, composition = self.prompts[self.num_sent % len(self.prompts)], self.run.composition
-            seed = request_seed(composition.recipe.seed, self.num_sent, 0)
-            request = composition.request(composition.encode(prompt.text), seed, prompt.domain)
+            which, composition = self.num_sent % len(self.prompts), self.run.composition
+            prompt, seed = self.prompts[which], request_seed(composition.recipe.seed, self.num_sent, 0)
+            request = composition.request(self.encoded[which], seed, prompt.domain)
             number = self.engine.add(_of_its_own_length(request))
             self.run.prompts[number], self.run.seeds[number] = prompt, seed
             self.in_flight.add(number)

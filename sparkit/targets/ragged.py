@@ -119,8 +119,9 @@ def _additive(mask: Bool[Tensor, "S 1 width key_len"] | None, share: int, dtype:
     """0 where a key is visible, -inf elsewhere, a row for every query: `share` heads read each key head."""
     if mask is None:
         return None
-    hidden = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
-    return hidden.repeat_interleave(share, dim=2) if share > 1 else hidden
+    seen = torch.zeros((), dtype=dtype, device=mask.device)
+    rows = torch.where(mask, seen, seen.new_full((), -torch.inf))
+    return rows.expand(-1, -1, share, -1) if mask.shape[2] == 1 else rows.repeat_interleave(share, dim=2)
 
 
 def _attend_group(
