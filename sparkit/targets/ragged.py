@@ -116,12 +116,15 @@ def _writer(cache: SlotCache, marker: Marker) -> Callable[[int, Float[Tensor, "B
 
 
 def _additive(mask: Bool[Tensor, "S 1 width key_len"] | None, share: int, dtype: torch.dtype) -> Tensor | None:
-    """0 where a key is visible, -inf elsewhere, a row for every query: `share` heads read each key head."""
+    """0 where a key is visible, -inf elsewhere, a row for every query: `share` heads read each key head.
+
+    One row, of a step of one token each, serves all of them as it is.
+    """
     if mask is None:
         return None
     seen = torch.zeros((), dtype=dtype, device=mask.device)
     rows = torch.where(mask, seen, seen.new_full((), -torch.inf))
-    return rows.expand(-1, -1, share, -1) if mask.shape[2] == 1 else rows.repeat_interleave(share, dim=2)
+    return rows if share == 1 or mask.shape[2] == 1 else rows.repeat_interleave(share, dim=2)
 
 
 def _attend_group(

@@ -13,7 +13,7 @@ import torch
 
 from sparkit.engine import Engine, Parts, Request, restore, snapshot
 from sparkit.protocols import CALIBRATORS, SCHEDULERS, Drafter
-from sparkit.rounds import Round, Seconds
+from sparkit.rounds import Limits, Round, Seconds
 from sparkit.sampling import SamplingParams
 from tests.drafting import (
     DRAFTING,
@@ -325,6 +325,37 @@ def test_speculation_off_and_on(name: str, head: str | None, verifier: str, para
             assert engine.inbox.absorbed.get(s.slot, 0) + engine.inbox.pending(s.slot) == len(s.tokens) - 1
     assert kinds == {"prefill", "drafted", "undrafted"}
     assert texts_of(engine) == plain
+
+
+class Watching(Pausing):
+    """Keeps the limits that it is asked with."""
+
+    def __init__(self, inner: Any, share: int) -> None:
+        super().__init__(inner, share=share)
+        self.asked: list[Limits] = []
+
+    def plan(self, survival: Any, capacity: Any, limits: Limits, memory: Any) -> Any:
+        self.asked.append(limits)
+        return self.inner.plan(survival, capacity, limits, memory)
+
+
+def test_limits_of_a_step_count_those_who_rest() -> None:
+    """Kills: limits of all rows for those that draft, resting rows forgotten (they cost and they count)."""
+    target, drafter = made("dspark", "markov")
+    watching = Watching(SCHEDULERS.create("greedy"), share=3)
+    engine = Engine(parts_of(target, drafter, scheduler=watching, rates=RATES), gamma=GAMMA, num_slots=5)
+    for n in range(5):
+        engine.add(Request(prompt(n, 3), n, 12 + n, WARM))
+    while engine.has_work:
+        watching.asked = []
+        seen = [one for one in engine.step() if one.kind != "prefill"]
+        drafted = [one for one in seen if one.kind == "drafted"]
+        assert len(watching.asked) == bool(drafted)
+        for limits in watching.asked:
+            assert len(limits.ceiling) == len(drafted)
+            assert limits.num_resting == len(seen) - len(drafted)
+            assert limits.base_tokens == len(seen)
+            assert limits.ceiling.tolist() == [one.ceiling for one in drafted]
 
 
 # ------------------------------------------------------------------------------------------- many

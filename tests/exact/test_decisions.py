@@ -47,6 +47,18 @@ def test_the_host_and_a_device_find_the_same(monkeypatch: pytest.MonkeyPatch) ->
     assert torch.equal(everything(), on_host)
 
 
+@pytest.mark.parametrize("on_host", [True, False])
+@pytest.mark.parametrize("offset", [0, 1, 16, 17])
+def test_a_plain_draw_has_the_uniform_of_its_address(
+    monkeypatch: pytest.MonkeyPatch, offset: int, on_host: bool
+) -> None:
+    """Kills: the one uniform of an undrafted step hashed from another purpose or offset than a block's would be."""
+    monkeypatch.setattr(decisions, "_on_host", lambda words: on_host)
+    words = (torch.full_like(SEEDS, int(Purpose.PLAIN)), torch.full_like(SEEDS, offset))
+    wanted = decisions.to_uniform(decisions.hash_address(decisions.hash_address(SEEDS, ANCHORS), *words))
+    assert torch.equal(AddressedSource().at(SEEDS, ANCHORS).uniform(Purpose.PLAIN, offset), wanted)
+
+
 def test_no_two_addresses_share_a_value() -> None:
     """Kills: a purpose, offset, anchor or seed left out of the hash."""
     seen: set[float] = set()

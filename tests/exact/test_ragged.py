@@ -220,3 +220,16 @@ def test_wrong_spans_are_refused() -> None:
         mark([Span(0, 0, 0)])
     with pytest.raises(ValueError, match="the slot holds 0 positions"):
         cache.truncate(0, 1)
+
+
+def test_other_taps_share_what_was_laid_out_and_leave_the_first_alone() -> None:
+    """Kills: matrices laid out once a composition (SmolLM2: 0.2 GB each), taps changed for everybody."""
+    target, text = TARGETS["one-key-head"], _text(7, 5)
+    other = target.with_taps((1,))
+    assert other.decoder is target.decoder
+    assert (target.feature_layers, other.feature_layers) == (TAPS, (1,))
+    (logits, features), (wanted, _) = _whole(other, text), _whole(target, text)
+    assert torch.equal(logits, wanted)
+    assert torch.equal(features, _whole(target.with_taps((0, 1, 2)), text)[1][:, 16:32])
+    with pytest.raises(ValueError, match="feature layer 3"):
+        target.with_taps((3,))
