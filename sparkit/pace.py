@@ -17,7 +17,8 @@ number. So two memories speak: what these requests did lately, and what requests
 `USUAL` rounds of each request (variance within a request over variance between requests). A run of bad rounds alone
 does not stop drafting that usually pays, and a few hard texts do not stop it for long: while nothing is drafted the
 first memory fades, since requests come and go, and the usual remains. Every 64th step is then a probe all the same, and
-a probe after which drafting lately won is followed by a step in which everybody drafts. In a probe at most four
+a probe after which drafting lately won is followed by a step in which everybody drafts, if it won more than luck does
+(`RESUMING`): the features that waited have to be taken in first. In a probe at most four
 requests draft and the others rest: a draft needs every feature since the last one absorbed, which for sixty-four
 requests costs as much as some plain steps. But four say little, and beside twenty-eight who rest they cost more than
 they bring, so a row of such probes would be the worst of both.
@@ -42,6 +43,7 @@ LASTING = 1 - 1 / 256  # the same two for what requests usually do
 LINGERING = 1 - 1 / 1024
 USUAL = 6  # rounds of each request; bundled lane: variance 4.9 within a request, 1.5 (all) or 0.2 (a domain) between
 MIN_ROUNDS = 32  # request-rounds; before that many, drafting has not had its chance
+RESUMING = 0.25  # tokens a request to be won before all draft again: catching up with 64 steps costs 1.4 to 2.1 of them
 MOST_PROBED = 4  # requests that draft in a probe
 
 
@@ -99,7 +101,7 @@ class Pace:
         """Whether it pays, or a probe won though drafting usually does not."""
         if self.pays(num_requests, capacity):
             return True
-        return dict(self.by_bucket)[bucket(num_requests)].won_lately(capacity) > 0
+        return dict(self.by_bucket)[bucket(num_requests)].won_lately(capacity) > RESUMING * num_requests
 
     def block_lens(self, limits: Limits, capacity: Capacity, gamma: int) -> tuple[int, ...] | None:
         """How long the blocks of these requests are, one length for all; None where draft tokens have no price."""

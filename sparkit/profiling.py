@@ -27,8 +27,8 @@ from sparkit.engine import Engine, Parts, Request
 from sparkit.protocols import Scheduler
 from sparkit.rounds import Limits, Plan, Round, Rounds
 
-METHOD = 6
-"""Raised when what is measured changes: curves kept from before are not used."""
+METHOD = 7
+"""Raised when what is measured changes, or what a step costs: curves kept from before are not used."""
 WARM_UP = 2  # steps after a prefill: the first absorbs the prompts
 MIN_SWEEPS = 3  # however late it is
 

@@ -56,8 +56,10 @@ def everyone() -> Iterator[Any]:
     world = join()
     try:
         yield world
-    finally:
+    except BaseException:
         leave()
+        raise
+    leave(waits=True)
 
 
 @contextmanager

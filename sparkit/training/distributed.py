@@ -39,9 +39,16 @@ def join() -> World:
     return World(dist.get_rank(), size)
 
 
-def leave() -> None:
-    """Leaves the process group."""
+def leave(*, waits: bool = False) -> None:
+    """Leaves the process group.
+
+    Args:
+        waits: for the others first: who is gone while another still talks to it may be aborted at its exit. Not after
+            an error: the others may never come.
+    """
     if dist.is_initialized():
+        if waits:
+            dist.barrier()
         dist.destroy_process_group()
 
 

@@ -150,7 +150,7 @@ def loss(step):
 start = layer.weight.detach().clone()
 numbers = Training(layer, Optimisation(peak_rate=1e-2, steps=3), world=world).update(loss)
 print(numbers["loss"], float(start.sum()) ** 2, layer.weight.tolist())
-leave()
+leave(waits=True)
 """
 
 

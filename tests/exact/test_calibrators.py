@@ -123,7 +123,8 @@ def test_longer_blocks_are_refused_and_shorter_ones_served(kind: Any) -> None:
     with pytest.raises(ValueError, match="gamma=5"):
         fitted.calibrate(torch.zeros(2, 5), None)
     logits = records(5).logits
-    assert torch.equal(fitted.calibrate(logits[:, :2], None), fitted.calibrate(logits, None)[:, :2])
+    shorter, whole = fitted.calibrate(logits[:, :2], None), fitted.calibrate(logits, None)[:, :2]
+    assert torch.allclose(shorter, whole, rtol=4 * torch.finfo(whole.dtype).eps, atol=0)  # other vector lanes round exp
 
 
 @pytest.mark.parametrize("kind", FITTED)

@@ -7,7 +7,7 @@ import torch
 
 from sparkit.capacity import Capacity, Curve, from_rates, roofline
 from sparkit.engine import Engine, Request
-from sparkit.pace import FADING, FORGETTING, LASTING, LINGERING, USUAL, Known, Pace, bucket
+from sparkit.pace import FADING, FORGETTING, LASTING, LINGERING, MOST_PROBED, RESUMING, USUAL, Known, Pace, bucket
 from sparkit.proofs.examples import paper
 from sparkit.proofs.twins import TwinTarget, appendix_a
 from sparkit.rounds import Draft, Limits, Plan, Rounds, Verdict
@@ -79,6 +79,21 @@ def test_a_text_that_turned_easy_is_drafted_again_soon() -> None:
         taken += 1
     assert taken < 4 * 64
     assert drafted > 4
+
+
+@pytest.mark.parametrize(("accepted", "all_draft"), [(16, False), (17, True)])
+def test_a_little_luck_of_a_probe_does_not_start_everybody(accepted: int, all_draft: bool) -> None:
+    """Kills: 32 requests catching up after every second probe that breaks even; a bound not counted by request."""
+    num, costly = 32, Capacity(Curve.constant(1.0), draft=Curve.constant(2.0))
+    known = seen(*[(num, 8 * num)] * 40, num=num)
+    for _ in range(2000):
+        known = known.rested()
+    known = known.plus(Step(num, 8 * num, num), accepted, MOST_PROBED)  # four of them: 8 tokens in those seconds
+    assert known.won_lately(costly) == pytest.approx(accepted - 8 - DOUBT * (MOST_PROBED + 8))
+    assert (known.won_lately(costly) > RESUMING * num) is all_draft
+    pace = Pace(((bucket(num), known),))
+    assert not pace.pays(num, costly)
+    assert pace.drafts(num, costly, 64) is all_draft
 
 
 def test_a_probe_that_lost_is_not_followed_up() -> None:
