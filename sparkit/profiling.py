@@ -1,9 +1,9 @@
 """Measures the capacity curve on the engine that will use it: the parts themselves, steered to chosen lengths.
 
-Every (num_requests, verify_len) is one step of the real `Engine`, read by phase off its rounds; lengths are taken in
-turn, back and forth, so that a slow moment of the machine falls on all of them, and the median counts. An undrafted
-step is one of the "lengths" (None), three times a sweep. The scheduler's own plan is made and thrown away: its time
-belongs to the step.
+Every (num_requests, verify_len) is one step of the real `Engine`, read by phase off its rounds; a sweep takes all
+sizes, and the lengths of each back and forth, so that a slow moment of the machine falls on a sweep and never on all
+samples of a size, and the median counts. An undrafted step is one of the "lengths" (None), three times a sweep. The
+scheduler's own plan is made and thrown away: its time belongs to the step.
 Batches are ragged, as they are in service: contexts from half to one and a half of the length asked for, every other
 request verifying more than the mean and the others less; the same tokens in equal rows cost a third less.
 
@@ -27,10 +27,10 @@ from sparkit.engine import Engine, Parts, Request
 from sparkit.protocols import Scheduler
 from sparkit.rounds import Limits, Plan, Round, Rounds
 
-METHOD = 7
+METHOD = 8
 """Raised when what is measured changes, or what a step costs: curves kept from before are not used."""
 WARM_UP = 2  # steps after a prefill: the first absorbs the prompts
-MIN_SWEEPS = 3  # however late it is
+MIN_SWEEPS = 5  # however late it is: a slow moment must not have the majority
 
 Length = tuple[int | None, int | None]
 """(verify_len, block_len) of a measured step."""
@@ -121,7 +121,7 @@ def profile(
         kind: how the table is read between its points.
         source: names device and model in reports.
         prompts: token ids to repeat or cut to length; () takes hashed tokens.
-        max_seconds: sweeps stop when this has passed (three are always made).
+        max_seconds: sweeps stop when this has passed (five are always made).
         progress: called with steps done and steps planned.
 
     Raises:
@@ -138,16 +138,15 @@ def profile(
         raise ValueError(f"num_requests={list(num_requests)}, repeats={repeats}: expected sizes of 1 or more")
     lengths = _sweep(gamma) if parts.drafter is not None else [PLAIN]
     total, samples = len(num_requests) * repeats * len(lengths), list[Sample]()
-    deadline = None if max_seconds is None else time.perf_counter() + max_seconds / len(num_requests)
-    for index, num in enumerate(num_requests):
-        bench = Bench.of(parts, gamma, num, context_len, prompts)
-        for sweep in range(repeats):
+    deadline = None if max_seconds is None else time.perf_counter() + max_seconds
+    for sweep in range(repeats):  # all sizes in each: a slow moment falls on a sweep, never on all samples of a size
+        for index, num in enumerate(num_requests):
+            bench = Bench.of(parts, gamma, num, context_len, prompts)
             samples += [bench.sample(*length) for length in (lengths if sweep % 2 else lengths[::-1])]
             if progress is not None:
-                progress((index * repeats + sweep + 1) * len(lengths), total)
-            if deadline is not None and sweep + 1 >= MIN_SWEEPS and time.perf_counter() > deadline:
-                break
-        deadline = None if deadline is None else time.perf_counter() + (max_seconds or 0.0) / len(num_requests)
+                progress((sweep * len(num_requests) + index + 1) * len(lengths), total)
+        if deadline is not None and sweep + 1 >= MIN_SWEEPS and time.perf_counter() > deadline:
+            break
     return Profile(tuple(samples), capacity_of(samples, kind, source, gamma if parts.drafter is not None else None))
 
 

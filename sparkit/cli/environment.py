@@ -6,9 +6,9 @@
 
 import os
 import platform
-from pathlib import Path
 
 from sparkit import __version__
+from sparkit.targets.processor import fact
 
 
 def environment(device: str) -> dict[str, object]:
@@ -38,12 +38,7 @@ def device_name(device: str) -> str:
 
 def cpu_name() -> str:
     """The processor's model name, as Linux tells it, else as Python knows it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    return fact("model name") or platform.processor() or platform.machine()
 
 
 def usable_cores() -> int:
