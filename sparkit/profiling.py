@@ -30,6 +30,7 @@ from sparkit.rounds import Limits, Plan, Round, Rounds
 METHOD = 8
 """Raised when what is measured changes, or what a step costs: curves kept from before are not used."""
 WARM_UP = 2  # steps after a prefill: the first absorbs the prompts
+IN_A_ROW = 4  # undrafted steps before one counts: the first behind a drafted step takes a fifth longer than the fifth
 MIN_SWEEPS = 5  # however late it is: a slow moment must not have the majority
 
 Length = tuple[int | None, int | None]
@@ -142,7 +143,8 @@ def profile(
     for sweep in range(repeats):  # all sizes in each: a slow moment falls on a sweep, never on all samples of a size
         for index, num in enumerate(num_requests):
             bench = Bench.of(parts, gamma, num, context_len, prompts)
-            samples += [bench.sample(*length) for length in (lengths if sweep % 2 else lengths[::-1])]
+            with torch.inference_mode():  # as in service
+                samples += [bench.sample(*length) for length in (lengths if sweep % 2 else lengths[::-1])]
             if progress is not None:
                 progress((sweep * len(num_requests) + index + 1) * len(lengths), total)
         if deadline is not None and sweep + 1 >= MIN_SWEEPS and time.perf_counter() > deadline:
@@ -171,9 +173,9 @@ class Bench:
     def sample(self, verify_len: int | None, block_len: int | None = None) -> Sample:
         """One step at a length, with shorter blocks than gamma when told."""
         gamma = self.engine.gamma
-        if not self.engine.running or min(s.remaining for s in self.engine.running.values()) < gamma + 2:
+        if not self.engine.running or min(s.remaining for s in self.engine.running.values()) < max(gamma, IN_A_ROW) + 2:
             self._fill()
-        if verify_len is None:
+        for _ in range(IN_A_ROW if verify_len is None else 0):
             self._step(None)  # steps without a draft follow each other in service: the target is warm in the caches
         context = sum(len(s.tokens) for s in self.engine.running.values()) // len(self.engine.running)
         first = self._step(verify_len, block_len)[0]

@@ -6,8 +6,8 @@ One token at batch 1 multiplies few numbers, so a step costs what its calls cost
 kernels. Here a layer is 5 matrix calls and about 15 small ones; queries and keys turn together, in place, so that keys
 and values stay side by side and enter the cache in one copy; the residual sum rides on the matrix product. On the CPU
 the matrices lie input-major, which a product with few rows reads a third faster; with more tokens `W x^T` is what two
-cores share best on some processors (`MANY_TOKENS`). The same weights as the modules of `sparkit.targets.transformer`, equal up to rounding
-(tested). No gradients; changing, moving or casting the weights needs a new one.
+cores of some makers share best (`MANY_TOKENS`). The same weights as the modules of `sparkit.targets.transformer`,
+equal up to rounding (tested). No gradients; changing, moving or casting the weights needs a new one.
 """
 
 import sys
@@ -32,9 +32,9 @@ MANY_TOKENS, MANY_TOKENS_OF_LARGE = (sys.maxsize, 8) if is_intel() else (4, 2)
 """From so many tokens on `W x^T` is taken: for gate and up, whose halves it leaves whole; and for large matrices.
 
 By `benchmarks/products.py` on two cores of an AMD EPYC 576 x 3072 with 2, 4 and 16 tokens takes 600 us for 780, 750 for
-2400 and 1500 for 1890; 160 x 896 alone as long either way, but between all that a step does a pass of the bundled target
-with 4, 8, 16, 32 and 64 tokens takes 7.0 ms for 7.9, 8.1 for 9.0, 8.4 for 9.3, 11.9 for 12.8 and 16.7 for 17.6. On two
-of an Intel Xeon it is 320 for 200, 400 for 280 and 360 for 540, and the pass with 4, 8, 16, 32 and 64 2.0 ms for 1.8, 2.1
+2400 and 1500 for 1890; 160 x 896 alone as long either way, but between all that a step does a pass of the bundled
+target with 4, 8, 16, 32 and 64 tokens takes 7.0 ms for 7.9, 8.1 for 9.0, 8.4 for 9.3, 11.9 for 12.8 and 16.7 for 17.6.
+On two of an Intel Xeon the matrix takes 320 us for 200, 400 for 280 and 360 for 540, and the pass 2.0 ms for 1.8, 2.1
 for 2.0, 2.6 for 2.6, 3.7 for 3.6 and 6.3 for 6.1."""
 LARGE, TOO_LARGE = 2**19, 2**21
 """Numbers of a matrix; larger than that it is not kept both ways."""

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sparkit.capacity import Sample, capacity_of, flat
 from sparkit.confidences.head import ConfidenceHead
 from sparkit.engine import Parts
-from sparkit.profiling import Bench, Profile, profile, ragged
+from sparkit.profiling import IN_A_ROW, Bench, Profile, profile, ragged
 from sparkit.protocols import CALIBRATORS, DRAFTERS, SCHEDULERS, VERIFIERS
-from sparkit.rounds import Seconds
+from sparkit.rounds import Round, Seconds
 from sparkit.targets.model import TransformerTarget
 from sparkit.targets.transformer import Transformer, TransformerConfig
 
@@ -187,3 +187,30 @@ def test_additive_steps_are_priced_as_they_were(
         drafted = length is not None
         rate = found.rounds_per_second(num, num * (1 + length)) if drafted else found.undrafted_rate(num, num)
         assert 1 / rate == pytest.approx(draft + verify, rel=1e-9)
+
+
+def test_undrafted_steps_are_measured_as_service_makes_them(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kills: a plain step behind a drafted one, a fifth dearer than those that follow; steps that track versions.
+
+    By such a curve drafting paid at four users where it lost 12%.
+    """
+    made: list[tuple[bool, bool]] = []  # (drafted, in inference mode), step by step
+    step = Bench._step
+
+    def noted(self: Bench, verify_len: int | None, block_len: int | None = None) -> list[Round]:
+        rounds = step(self, verify_len, block_len)
+        made.append((rounds[0].kind == "drafted" if rounds else False, torch.is_inference_mode_enabled()))
+        return rounds
+
+    monkeypatch.setattr(Bench, "_step", noted)
+    sample = Bench.sample
+
+    def checked(self: Bench, verify_len: int | None, block_len: int | None = None) -> Sample:
+        found = sample(self, verify_len, block_len)
+        wanted = IN_A_ROW + 1 if verify_len is None else 1
+        assert made[-wanted:] == [(verify_len is not None, True)] * wanted
+        return found
+
+    monkeypatch.setattr(Bench, "sample", checked)
+    profile(parts, gamma=3, num_requests=(2,), context_len=20, repeats=2)
+    assert len(made) > 2 * (9 + 3 * IN_A_ROW)
