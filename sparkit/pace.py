@@ -18,10 +18,11 @@ number. So two memories speak: what these requests did lately, and what requests
 does not stop drafting that usually pays, and a few hard texts do not stop it for long: while nothing is drafted the
 first memory fades, since requests come and go, and the usual remains. Every 64th step is then a probe all the same, and
 a probe after which drafting lately won is followed by a step in which everybody drafts, if it won more than luck does
-(`RESUMING`): the features that waited have to be taken in first. In a probe at most four
-requests draft and the others rest: a draft needs every feature since the last one absorbed, which for sixty-four
-requests costs as much as some plain steps. But four say little, and beside twenty-eight who rest they cost more than
-they bring, so a row of such probes would be the worst of both.
+(`RESUMING`): the features that waited have to be taken in first. In a probe at most four requests draft and the others
+rest: a draft needs every feature since the last one absorbed, which for sixty-four requests costs as much as some plain
+steps. But four say little, and beside twenty-eight who rest they cost more than they bring, so a row of such probes
+would be the worst of both. In a step that reads a prompt fewer decode than in the next one, and another memory speaks:
+to resume for that one step would cost the same, so nobody does.
 
 >>> from sparkit.capacity import flat
 >>> Pace().drafts(8, flat(), probe_every=64)
@@ -87,9 +88,11 @@ class Pace:
     num_undrafted: int = 0  # steps since the last drafted one
     reach: tuple[tuple[int, Reach], ...] = ()  # by bucket too; empty where draft tokens have no price
 
-    def drafts(self, num_requests: int, capacity: Capacity, probe_every: int) -> bool:
-        """Whether the next step drafts, for everybody or as a probe."""
-        return self.num_undrafted + 1 >= probe_every or self.promises(num_requests, capacity)
+    def drafts(self, num_requests: int, capacity: Capacity, probe_every: int, reads_prompt: bool = False) -> bool:
+        """Whether the next step drafts, for everybody or as a probe; nobody resumes in a step that reads a prompt."""
+        if self.num_undrafted + 1 >= probe_every:
+            return True
+        return not (self.num_undrafted and reads_prompt) and self.promises(num_requests, capacity)
 
     def participants(self, num_requests: int, capacity: Capacity, most_probed: int) -> tuple[bool, ...]:
         """Who drafts in a step that does: everybody while it pays, else a few, side by side, which attend together."""
@@ -132,6 +135,11 @@ class Pace:
         here = bucket(num_requests)
         table = tuple((key, known.rested() if key == here else known) for key, known in self.by_bucket)
         return Pace(table, self.num_undrafted + 1, self.reach)
+
+
+def reads_prompt(limits: Limits) -> bool:
+    """Whether the step that everybody who decodes is asked about reads a prompt beside them."""
+    return limits.base_tokens > len(limits.ceiling)
 
 
 def bucket(num_requests: int) -> int:

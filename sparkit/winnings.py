@@ -1,13 +1,12 @@
 """What drafted steps brought and cost, in tokens of plain decoding: faded sums, priced on a capacity curve."""
 
-import functools
 from typing import NamedTuple
 
 from sparkit.capacity import Capacity
 
 DOUBT = 0.05  # of plain decoding's tokens, to be won beyond them: a curve is known to some percent, plain is safe
 FORGOTTEN = 1e-3  # a step of this weight is dropped
-MOST_KEPT = 64  # answers about a curve
+MOST_KEPT = 64  # answers about a curve, and curves
 
 
 class Step(NamedTuple):
@@ -91,5 +90,17 @@ class Prices:
         return lost + DOUBT * (num + lost)
 
 
-prices = functools.lru_cache(maxsize=8)(Prices)
-"""The prices of a curve, kept by its value."""
+_kept: dict[int, Prices] = {}
+
+
+def prices(capacity: Capacity) -> Prices:
+    """The prices of a curve, kept by its identity: to hash its points takes longer than what a step looks up.
+
+    The curve is kept with them, so no other can have the same id.
+    """
+    found = _kept.get(id(capacity))
+    if found is None:
+        if len(_kept) >= MOST_KEPT:
+            _kept.clear()
+        found = _kept[id(capacity)] = Prices(capacity)
+    return found

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from sparkit.capacity import Capacity
 from sparkit.labels import conditional_labels
-from sparkit.pace import MOST_PROBED, Pace, Probing
+from sparkit.pace import MOST_PROBED, Pace, Probing, reads_prompt
 from sparkit.protocols import SCHEDULERS
 from sparkit.rounds import Limits, Plan, Rounds
 from sparkit.survival import exact, queue_of, search_limit
@@ -76,7 +76,7 @@ class Foresight:
 
     def drafts(self, memory: Memory, limits: Limits, capacity: Capacity) -> bool:
         """See `sparkit.pace`."""
-        return memory.pace.drafts(len(limits.ceiling), capacity, self.probing.every)
+        return memory.pace.drafts(len(limits.ceiling), capacity, self.probing.every, reads_prompt(limits))
 
     def participants(
         self, memory: Memory, requests: Sequence[int], limits: Limits, capacity: Capacity

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sparkit.capacity import Capacity
-from sparkit.pace import MOST_PROBED, Pace, Probing
+from sparkit.pace import MOST_PROBED, Pace, Probing, reads_prompt
 from sparkit.protocols import SCHEDULERS
 from sparkit.rounds import Limits, Plan, Rounds
 from sparkit.survival import queue_of
@@ -47,7 +47,7 @@ class Greedy:
 
     def drafts(self, memory: Pace, limits: Limits, capacity: Capacity) -> bool:
         """See `sparkit.pace`."""
-        return memory.drafts(len(limits.ceiling), capacity, self.probing.every)
+        return memory.drafts(len(limits.ceiling), capacity, self.probing.every, reads_prompt(limits))
 
     def participants(
         self, memory: Pace, requests: Sequence[int], limits: Limits, capacity: Capacity

@@ -5,13 +5,26 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sparkit.capacity import Capacity, Curve, from_rates, roofline
+from sparkit.capacity import Capacity, Curve, flat, from_rates, roofline
 from sparkit.engine import Engine, Request
-from sparkit.pace import FADING, FORGETTING, LASTING, LINGERING, MOST_PROBED, RESUMING, USUAL, Known, Pace, bucket
+from sparkit.pace import (
+    FADING,
+    FORGETTING,
+    LASTING,
+    LINGERING,
+    MOST_PROBED,
+    RESUMING,
+    USUAL,
+    Known,
+    Pace,
+    bucket,
+    reads_prompt,
+)
 from sparkit.proofs.examples import paper
 from sparkit.proofs.twins import TwinTarget, appendix_a
+from sparkit.protocols import SCHEDULERS
 from sparkit.rounds import Draft, Limits, Plan, Rounds, Verdict
-from sparkit.winnings import DOUBT, Prices, Step, Sums
+from sparkit.winnings import DOUBT, MOST_KEPT, Prices, Step, Sums, prices
 from tests.exact.worlds import composition
 
 
@@ -233,3 +246,38 @@ def test_the_curves_answer_without_prefill_is_that_of_tokens_per_second() -> Non
         for batch in (4, 8, 20, 32):
             rate, plain = tokens * curve.rounds_per_second(4, batch), 4 * curve.undrafted_rate(4, 4)
             assert (seen((tokens, batch), num=4).won_lately(curve) > 0) == (rate > (1 + DOUBT) * plain)
+
+
+def test_nobody_resumes_in_a_step_that_reads_a_prompt() -> None:
+    """Kills: three who catch up whenever the fourth one's prompt is read, since nothing is known of three.
+
+    A probe is due all the same, and who drafts already goes on.
+    """
+    curve, limits = flat(), Limits(4, torch.zeros(3, dtype=torch.int64), torch.full((3,), 7))
+    assert reads_prompt(limits)
+    assert not reads_prompt(replace(limits, base_tokens=3))
+    resting = Pace(num_undrafted=5)
+    assert not resting.drafts(3, curve, 64, reads_prompt=True)
+    assert resting.drafts(3, curve, 64)
+    assert Pace(num_undrafted=63).drafts(3, curve, 64, reads_prompt=True)
+    assert Pace().drafts(3, curve, 64, reads_prompt=True)
+
+
+@pytest.mark.parametrize("name", ["greedy", "lookahead", "delayed", "foresight"])
+def test_every_scheduler_says_when_a_prompt_is_read(name: str) -> None:
+    """Kills: the step's tokens not looked at."""
+    scheduler = SCHEDULERS.create(name)
+    memory = scheduler.observe_undrafted(scheduler.start(), 3, 3, 1.0)
+    limits = Limits(3, torch.zeros(3, dtype=torch.int64), torch.full((3,), 7))
+    assert scheduler.drafts(memory, limits, flat())
+    assert not scheduler.drafts(memory, replace(limits, base_tokens=40), flat())
+
+
+def test_prices_belong_to_their_curve() -> None:
+    """Kills: the prices of a curve that is gone, found under the id that another has taken over."""
+    for turn in range(1, 3 * MOST_KEPT):
+        curve = from_rates((float(turn), 1.0))
+        assert prices(curve).capacity is curve
+        assert prices(curve) is prices(curve)
+        assert prices(curve).lost(Step(1, 2, 1)) == pytest.approx(Prices(curve).lost(Step(1, 2, 1)))
+        del curve
