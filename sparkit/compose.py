@@ -20,7 +20,7 @@ from sparkit.calibration import Provenance, warn_mismatch
 from sparkit.capacity import flat
 from sparkit.curves import capacity_of
 from sparkit.engine import Engine, Parts, Request
-from sparkit.protocols import CALIBRATORS, CONFIDENCES, DRAFTERS, SCHEDULERS, VERIFIERS, Target
+from sparkit.protocols import CALIBRATORS, CONFIDENCES, DRAFTERS, HEADS, SCHEDULERS, VERIFIERS, Target
 from sparkit.recipe import Recipe
 from sparkit.registry import Registry, parse_spec
 from sparkit.targets.loaders import load_target
@@ -158,10 +158,14 @@ def _drafter(recipe: Recipe, target: Any, folder: Path | None, tokenizer: Tokeni
         return None
     part = DRAFTERS.part(name)
     is_neural = "path" in part.parameters
+    if is_neural and recipe.head is not None:
+        HEADS.part(recipe.head)  # a name that is none is told from a head without weights
     if is_neural and folder is None and not params:
+        with_head = "" if recipe.head is None else f" with head {recipe.head!r}"
         raise ValueError(
-            f"no trained {name} for target {recipe.target!r}; give its folder as --drafter {name}:path=FOLDER, "
-            "train one (sparkit train drafter), or use a drafter without weights: ngram, small_lm"
+            f"no trained {name}{with_head} for target {recipe.target!r}; give its folder as "
+            f"--drafter {name}:path=FOLDER, train one (sparkit train drafter), or use a drafter without weights: "
+            "ngram, small_lm"
         )
     context = {"target": target, "gamma": recipe.gamma, "tokenizer": tokenizer}
     if is_neural:

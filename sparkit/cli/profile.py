@@ -14,6 +14,8 @@ SCHEMA = "sparkit.profile/1"
 def command(
     target: Annotated[str, typer.Option(help="As for compose.")] = "bundled",
     drafter: Annotated[str, typer.Option(help="NAME or NAME:key=value,...")] = "dspark",
+    head: Annotated[str | None, typer.Option(help="Serial head, as for compose.")] = None,
+    confidence: Annotated[str | None, typer.Option(help="As for compose; its time counts as overhead.")] = None,
     scheduler: Annotated[str, typer.Option(help="Whose planning time counts as overhead.")] = "greedy",
     verifier: Annotated[str, typer.Option()] = "rejection",
     gamma: Annotated[int, typer.Option(help="Draft tokens per round.")] = 7,
@@ -45,8 +47,8 @@ def command(
     from sparkit.recipe import Recipe
 
     recipe = Recipe(
-        target=target, drafter=drafter, scheduler=scheduler, verifier=verifier, gamma=gamma,
-        capacity="flat", device=device, dtype=dtype,
+        target=target, drafter=drafter, head=head, confidence=confidence, scheduler=scheduler, verifier=verifier,
+        gamma=gamma, capacity="flat", device=device, dtype=dtype,
     )  # fmt: skip
     parts = assemble(recipe, measure=False).parts
     source = f"{device_name(device)}, {target}, {drafter}"

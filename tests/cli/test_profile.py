@@ -58,6 +58,21 @@ def test_profile_measures_and_writes(sparkit_cli: Cli, target: Path, tmp_path: P
     assert "no profile" not in done.stderr
 
 
+def test_profile_measures_the_head_and_the_confidence_that_were_asked_for(sparkit_cli: Cli) -> None:
+    """Kills: another head's curve under this one's name."""
+    done = sparkit_cli(
+        "profile", "--head", "rnn", "--confidence", "max_prob", "--gamma", "2", "--batch", "1", "--context", "16",
+        "--repeats", "1", "--json", "-",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    recipe = json.loads(done.stdout)["recipe"]
+    assert (recipe["head"], recipe["confidence"]) == ("rnn", "max_prob")
+    refused = sparkit_cli("profile", "--head", "rnd", "--batch", "1", "--repeats", "1")
+    assert refused.returncode == 2
+    assert "'rnd'" in refused.stderr
+    assert "rnn" in refused.stderr
+
+
 def test_profile_refuses_a_context_without_room(sparkit_cli: Cli, target: Path) -> None:
     """Kills: a traceback from the cache."""
     done = sparkit_cli("profile", "--target", str(target), "--drafter", "dspark:seed=1", "--context", "250")

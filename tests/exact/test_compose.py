@@ -84,7 +84,7 @@ def test_options_that_do_not_fit(changes: dict[str, Any], line: str) -> None:
         {"drafter": "table"},
         {"confidence": "table"},
         {"drafter": "dspark", "gamma": 99},
-        {"drafter": "dspark", "head": "no-such"},
+        {"drafter": "dspark", "head": "none"},
         {"drafter": "dspark:path=/no/such/folder"},
     ],
 )
@@ -92,7 +92,9 @@ def test_parts_of_another_world(changes: dict[str, Any]) -> None:
     """Kills: shapes that only torch complains of."""
     expected = {
         "table": "table",
-        "dspark": "gamma=99: this dspark drafter was trained for 1..7" if "gamma" in changes else "dspark",
+        "dspark": "gamma=99: this dspark drafter was trained for 1..7"
+        if "gamma" in changes
+        else "dspark with head 'none'",
     }
     kind = (ValueError, FileNotFoundError, LookupError)
     with pytest.raises(kind) as caught:
@@ -100,6 +102,12 @@ def test_parts_of_another_world(changes: dict[str, Any]) -> None:
     line = str(caught.value)
     assert expected.get(str(changes.get("drafter", "table")), "/no/such/folder") in line
     assert "\n" not in line
+
+
+def test_a_mistyped_head_is_told_as_such() -> None:
+    """Kills: "no trained dspark", which sends a reader to train what is there."""
+    with pytest.raises(LookupError, match="unknown head 'rnd'; did you mean rnn"):
+        assemble(replace(BUNDLED, drafter="dspark", head="rnd"))
 
 
 # ------------------------------------------------------------------------------------------- drafters of others
